@@ -67,3 +67,7 @@ class QueryError(DocsRagError):
     """A query or one of its arguments is out of range."""
 
     exit_code = EXIT_USAGE
+
+
+class ProbeError(DocsRagError):
+    """A running server did not answer as it should."""

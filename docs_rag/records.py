@@ -300,6 +300,7 @@ class IndexReport:
     renamed: tuple[tuple[str, str], ...]
     purged: tuple[str, ...]
     unchanged: int
+    rebuilt: int
     skipped: tuple[Skipped, ...]
     unmatched_scope: tuple[str, ...]
     files: int
@@ -321,6 +322,7 @@ class CorpusStatus:
     chunks: int
     generation: int
     indexed_at: str | None
+    checked_at: str | None
     commit: str | None
     dirty: bool | None
     synced_at: str | None

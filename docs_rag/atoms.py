@@ -1,0 +1,187 @@
+"""
+The smallest pieces that cutting leaves whole, with what a cut before each would cost.
+
+A block that fits a chunk is one atom. A list is never one: its items are. A block that
+does not fit falls into its children, and a block without children into its lines.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docs_rag.blocks import Block, BlockKind
+from docs_rag.lines import Lines
+
+# On this scale a chunk that is twice its fair share costs 2, half of it 0.5.
+AFTER_HEAD = 100.0
+IN_FOOTNOTE_REACH = 5.0
+AFTER_OPENER = 1.2
+BETWEEN_LINES = 0.7
+AFTER_SENTENCE = 0.5
+BETWEEN_CHILDREN = 0.35
+AFTER_BLANK = 0.3
+BETWEEN_ROWS = 0.3
+BEFORE_CONTINUATION = 0.15
+BEFORE_SECTION = -0.2
+
+_CONTINUATIONS = {
+    BlockKind.LIST,
+    BlockKind.QUOTE,
+    BlockKind.TABLE,
+    BlockKind.FENCE,
+    BlockKind.CODE,
+}
+_VERBATIM = {BlockKind.TABLE, BlockKind.FENCE, BlockKind.CODE}
+# `as follows:`, `:::note`, `/// tip | Title`, `<Listing number="1">`
+_OPENER = re.compile(
+    r".*[:：][*_`]*\s*|\s*(?:::+|//+)[:/]\s*[^\s:/].*|\s*<\w[^<>]*(?<!/)>\s*"
+)
+_CLOSER = re.compile(r"\s*(?::{3,}|/{3,}|</[\w.-]+>)\s*")
+_SENTENCE = re.compile(r".*[.!?…。！？][)\]\"'»”’*_`]*\s*")
+_NOTE_LABEL = re.compile(r"\[\^([^\]\s]+)\]")
+
+
+@dataclass(slots=True)
+class Atom:
+    """
+    Lines that stay together.
+
+    ``cost`` is that of starting a chunk here. ``lead`` is repeated by a chunk that
+    starts here, ``tail`` is added to one that ends here. ``owner`` is the block that
+    was too long for a chunk: its atoms may be repeated across a cut. ``keeps_next``
+    marks what is nothing by itself: a heading, a fence's opening, a table's header.
+    """
+
+    first: int
+    last: int
+    cost: float
+    lead: str = ""
+    tail: str = ""
+    owner: Block | None = None
+    keeps_next: bool = False
+
+
+def build_atoms(
+    lines: Lines, blocks: Sequence[Block], max_chars: int, lead_chars: int
+) -> list[Atom]:
+    """Cut the blocks of a run into atoms; ``lead_chars`` stand before the first."""
+    builder = _Builder(lines, max_chars)
+    previous: Block | None = None
+    start, reserved = blocks[0].first, lead_chars
+    for block in blocks:
+        if previous and previous.kind is not BlockKind.HEADING:
+            start, reserved = block.first, 0
+        # Headings above are in the same chunk, and leave less room for this block.
+        room = max_chars - reserved - lines.distance(start, block.first)
+        limit = room if room >= max_chars // 2 else max_chars
+        builder.add(block, limit, _cost_between(lines, previous, block), None)
+        previous = block
+    _bind_footnotes(lines, blocks, builder.atoms, max_chars)
+    return builder.atoms
+
+
+class _Builder:
+    def __init__(self, lines: Lines, max_chars: int) -> None:
+        self.atoms: list[Atom] = []
+        self._lines = lines
+        self._max_chars = max_chars
+
+    def add(self, block: Block, limit: int, cost: float, owner: Block | None) -> None:
+        """Add a block; its first atom costs ``cost``, and ``limit`` is what fits."""
+        is_list = block.kind is BlockKind.LIST
+        if not is_list and self._lines.size(block.first, block.last) <= limit:
+            heading = block.kind is BlockKind.HEADING
+            tail = block.open_tail()
+            self.atoms.append(
+                Atom(block.first, block.last, cost, "", tail, owner, heading)
+            )
+        elif block.children:
+            inner = owner if is_list else block
+            for child in block.children:
+                self.add(child, limit, cost, inner)
+                limit, cost = self._max_chars, BETWEEN_CHILDREN
+        else:
+            self._add_lines(block, cost)
+
+    def _add_lines(self, block: Block, cost: float) -> None:
+        table = block.kind is BlockKind.TABLE
+        # A header longer than half a chunk would leave no room for the rows.
+        lead = block.lead if len(block.lead) <= self._max_chars // 2 else ""
+        number = block.first
+        while True:
+            head = number <= block.head_last or block.kind is BlockKind.HEADING
+            ends_closed = number == block.last and block.closed
+            self.atoms.append(
+                Atom(
+                    first=number,
+                    last=number,
+                    cost=cost,
+                    lead=lead if number > block.head_last else "",
+                    tail="" if ends_closed else block.tail,
+                    owner=None if table else block,
+                    keeps_next=head,
+                )
+            )
+            if number >= block.last:
+                return
+            following = self._lines.next_solid(number + 1)
+            cost = self._line_cost(block, number, following)
+            number = following
+
+    def _line_cost(self, block: Block, number: int, following: int) -> float:
+        closing = following == block.last and block.closed and bool(block.tail)
+        if number <= block.head_last or closing:
+            return AFTER_HEAD
+        if following > number + 1:
+            return AFTER_BLANK
+        if block.kind is BlockKind.TABLE:
+            return BETWEEN_ROWS
+        ended = block.kind not in _VERBATIM and _SENTENCE.fullmatch(
+            self._lines.line(number)
+        )
+        return AFTER_SENTENCE if ended else BETWEEN_LINES
+
+
+def _cost_between(lines: Lines, previous: Block | None, block: Block) -> float:
+    if previous is None:
+        return 0.0
+    if previous.kind is BlockKind.HEADING:
+        return AFTER_HEAD
+    if block.kind is BlockKind.HEADING:
+        return BEFORE_SECTION
+    opened = previous.kind not in _VERBATIM and _OPENER.fullmatch(
+        lines.line(previous.last)
+    )
+    if opened or _CLOSER.fullmatch(lines.line(block.first)):
+        return AFTER_OPENER
+    continues = block.silent or block.kind in _CONTINUATIONS
+    return BEFORE_CONTINUATION if continues else 0.0
+
+
+def _bind_footnotes(
+    lines: Lines, blocks: Sequence[Block], atoms: list[Atom], max_chars: int
+) -> None:
+    """Make cuts dear between a footnote and the sentence that cites it."""
+    if not any(block.kind is BlockKind.FOOTNOTE for block in blocks):
+        return
+    cited: dict[str, int] = {}
+    reach_ends = [0] * len(atoms)
+    position = 0
+    notes = {block.first: block for block in blocks if block.kind is BlockKind.FOOTNOTE}
+    sections = {block.first for block in blocks if block.kind is BlockKind.HEADING}
+    for position, atom in enumerate(atoms):
+        if atom.first in sections:
+            cited.clear()
+        labels = _NOTE_LABEL.findall(lines.text(atom.first, atom.last))
+        note = notes.get(atom.first)
+        start = cited.get(labels[0]) if note and labels else None
+        if note and start is not None:
+            if lines.size(atoms[start].first, note.last) <= max_chars:
+                reach_ends[start] = max(reach_ends[start], position)
+            labels = labels[1:]
+        cited.update(dict.fromkeys(labels, position))
+    reach = 0
+    for position, atom in enumerate(atoms):
+        if position <= reach:
+            atom.cost += IN_FOOTNOTE_REACH
+        reach = max(reach, reach_ends[position])

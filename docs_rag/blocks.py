@@ -1,0 +1,277 @@
+"""
+The lines of a markdown document as a tree of blocks.
+
+markdown-it decides what is a heading, a fence, a list or a comment; this module only
+turns its tokens into line spans. The children of a block tile its non-blank lines, so
+whoever walks the tree meets every line of prose exactly once.
+
+Only block structure is parsed: inline parsing, the slow half, is done for headings
+alone. Two of markdown-it's habits are replaced, because one loses structure and the
+other costs memory. Beyond its nesting limit it skips to the end of the document; here
+a list, quote or footnote at that depth is plain text and its surroundings stand. And a
+table is one token, not one for each cell.
+"""
+
+import enum
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, blockquote, list_block, reference, table
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.footnote.index import footnote_def
+
+from docs_rag.lines import Lines
+
+# A list level counts two, one for the list and one for the item.
+MAX_NESTING = 32
+# A longer opening line of a fence is not repeated in full where the fence is split.
+MAX_FENCE_LEAD_CHARS = 120
+# Longer HTML is taken to say something without looking closer.
+MAX_MARKUP_CHARS = 2000
+
+_COMMENT_OR_ANCHOR = re.compile(
+    r"<!--.*?-->|<(a|span|div)\b[^<>]*>\s*</\1>|<a\b[^<>]*/>", re.DOTALL
+)
+_CONTAINER_MARK = re.compile(r"[^>\s]")
+
+
+class BlockKind(enum.StrEnum):
+    """What a block is; markdown-it decides."""
+
+    DOCUMENT = "document"
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    ITEM = "item"
+    QUOTE = "quote"
+    FOOTNOTE = "footnote"
+    TABLE = "table"
+    FENCE = "fence"
+    CODE = "code"
+    HTML = "html"
+    RULE = "rule"
+    DEFINITION = "definition"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """
+    A block and its lines.
+
+    ``head_last`` is the last line that must not part from the next one (a fence's
+    opening, a table's delimiter row). ``lead`` and ``tail`` are what a piece of the
+    block needs before and after it when the block is split; ``closed`` is false for a
+    fence that nothing closes. ``source`` is the inline markdown of a heading.
+    ``silent`` blocks hold no text for a reader: rules, comments, anchors, link targets.
+    """
+
+    kind: BlockKind
+    first: int
+    last: int
+    children: "tuple[Block, ...]" = ()
+    level: int = 0
+    source: str = ""
+    head_last: int = 0
+    lead: str = ""
+    tail: str = ""
+    closed: bool = True
+    silent: bool = False
+
+    def open_tail(self) -> str:
+        """Return what closes a fence that the end of this block leaves open."""
+        block = self
+        while block.children:
+            block = block.children[-1]
+        return "" if block.closed else block.tail
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTree:
+    """The blocks of a document, and the link targets its headings may refer to."""
+
+    blocks: tuple[Block, ...]
+    environment: EnvType
+
+
+_Rule = Callable[[StateBlock, int, int, bool], bool]
+
+
+def _shallow(
+    rule: _Rule, state: StateBlock, start: int, end: int, silent: bool
+) -> bool:
+    # Silent calls ask whether this line ends a paragraph: true at any depth.
+    return (silent or state.level < MAX_NESTING) and rule(state, start, end, silent)
+
+
+def _one_line_label(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    # A label that spans lines is not worth the superlinear search for its end.
+    line_end = state.eMarks[start]
+    labelled = state.src.find("]:", state.bMarks[start], line_end) >= 0
+    return labelled and reference(state, start, end, silent)
+
+
+def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Find a table and its end as markdown-it does, and push one token for it."""
+    if not table(state, start, end, True):
+        return False
+    if silent:
+        return True
+    parent_type, state.parentType = state.parentType, "table"
+    terminators = state.md.block.ruler.getRules("blockquote")
+    line = start + 2
+    while (
+        line < end
+        and state.sCount[line] >= state.blkIndent
+        and not state.isEmpty(line)
+        and not state.is_code_block(line)
+        and not any(ends(state, line, end, True) for ends in terminators)
+    ):
+        line += 1
+    state.parentType = parent_type
+    state.push("table", "table", 0).map = [start, line]
+    state.line = line
+    return True
+
+
+def _build_parser() -> MarkdownIt:
+    # The limit in _shallow comes first, so markdown-it's own is never reached.
+    parser = MarkdownIt(
+        "commonmark", {"maxNesting": 10 * MAX_NESTING, "inline_definitions": True}
+    )
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.enable("table")
+    paragraph = ["paragraph", "reference"]
+    anything = [*paragraph, "blockquote", "list"]
+    for name, rule, interrupts in (
+        ("table", _whole_table, paragraph),
+        ("list", partial(_shallow, list_block), [*paragraph, "blockquote"]),
+        ("blockquote", partial(_shallow, blockquote), anything),
+        ("footnote_def", partial(_shallow, footnote_def), paragraph),
+        ("reference", _one_line_label, []),
+    ):
+        parser.block.ruler.at(name, rule, {"alt": interrupts})
+    return parser
+
+
+_PARSER = _build_parser()
+
+_CONTAINERS = {
+    "bullet_list_open": BlockKind.LIST,
+    "ordered_list_open": BlockKind.LIST,
+    "list_item_open": BlockKind.ITEM,
+    "blockquote_open": BlockKind.QUOTE,
+    "footnote_reference_open": BlockKind.FOOTNOTE,
+}
+_CLOSINGS = {name.replace("_open", "_close") for name in _CONTAINERS}
+_LEAVES = {
+    "heading_open": BlockKind.HEADING,
+    "paragraph_open": BlockKind.PARAGRAPH,
+    "table": BlockKind.TABLE,
+    "fence": BlockKind.FENCE,
+    "code_block": BlockKind.CODE,
+    "html_block": BlockKind.HTML,
+    "hr": BlockKind.RULE,
+    "definition": BlockKind.DEFINITION,
+}
+
+
+def _line_count(text: str) -> int:
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
+
+
+def parse_blocks(lines: Lines, first: int) -> BlockTree:
+    """Parse the lines from ``first`` on."""
+    environment: EnvType = {}
+    tokens: list[Token] = []
+    body = "\n".join(lines.lines[first - 1 :])
+    _PARSER.block.parse(body, _PARSER, environment, tokens)
+    return BlockTree(_Builder(lines, first).build(tokens), environment)
+
+
+class _Builder:
+    """Turns the token stream into the tree; ``first`` is the line of token line 0."""
+
+    def __init__(self, lines: Lines, first: int) -> None:
+        self.lines = lines
+        self.first = first
+
+    def build(self, tokens: list[Token]) -> tuple[Block, ...]:
+        last = len(self.lines.lines)
+        root = Block(BlockKind.DOCUMENT, self.first, last)
+        stack: list[tuple[Block, list[Block]]] = [(root, [])]
+        for token, following in pairwise([*tokens, Token("end", "", 0)]):
+            if token.type in _CONTAINERS:
+                stack.append((self._span(token, _CONTAINERS[token.type]), []))
+            elif token.type in _CLOSINGS:
+                block, children = stack.pop()
+                block = replace(block, children=self._tiled(block, children))
+                stack[-1][1].append(block)
+            elif token.type in _LEAVES:
+                stack[-1][1].append(self._leaf(token, following))
+        return self._tiled(root, stack[0][1])
+
+    def _span(self, token: Token, kind: BlockKind) -> Block:
+        start, end = token.map or (0, 1)
+        first = start + self.first
+        return Block(kind, first, self.lines.last_solid(first, end + self.first - 1))
+
+    def _leaf(self, token: Token, following: Token) -> Block:
+        block = self._span(token, _LEAVES[token.type])
+        match block.kind:
+            case BlockKind.HEADING:
+                level = int(token.tag[1:]) if token.level == 0 else 0
+                return replace(block, level=level, source=following.content)
+            case BlockKind.FENCE:
+                return self._fence(block, token)
+            case BlockKind.TABLE:
+                head_last = min(block.first + 1, block.last)
+                lead = self.lines.text(block.first, head_last)
+                return replace(block, head_last=head_last, lead=lead)
+            case BlockKind.RULE | BlockKind.DEFINITION:
+                return replace(block, silent=True)
+            case BlockKind.HTML | BlockKind.PARAGRAPH:
+                return replace(block, silent=self._is_markup(block))
+            case _:
+                return block
+
+    def _fence(self, block: Block, token: Token) -> Block:
+        opening = self.lines.line(block.first)
+        prefix, mark, info = opening.partition(token.markup)
+        # `- ` before the opening belongs to the item's first line only.
+        prefix = _CONTAINER_MARK.sub(" ", prefix)
+        if len(opening) > MAX_FENCE_LEAD_CHARS:
+            prefix, info = prefix[:MAX_FENCE_LEAD_CHARS], ""
+        start, end = token.map or (0, 1)
+        return replace(
+            block,
+            head_last=block.first,
+            lead=prefix + mark + info,
+            tail=prefix + mark,
+            closed=_line_count(token.content) < end - start - 1,
+        )
+
+    def _is_markup(self, block: Block) -> bool:
+        if self.lines.size(block.first, block.last) > MAX_MARKUP_CHARS:
+            return False
+        text = self.lines.text(block.first, block.last)
+        return "<" in text and not _COMMENT_OR_ANCHOR.sub("", text).strip()
+
+    def _tiled(self, parent: Block, children: list[Block]) -> tuple[Block, ...]:
+        """Give lines that no child claims to the child after them, or the last one."""
+        return tuple(self._stretched(parent, children))
+
+    def _stretched(self, parent: Block, children: list[Block]) -> Iterator[Block]:
+        first = self.lines.next_solid(parent.first)
+        for position, child in enumerate(children, 1):
+            end = parent.last if position == len(children) else child.last
+            last = self.lines.last_solid(child.first, end)
+            if (first, last) != (child.first, child.last):
+                child = replace(child, first=first, last=last)
+            yield child
+            first = self.lines.next_solid(last + 1)

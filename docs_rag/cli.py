@@ -1,0 +1,355 @@
+"""
+The command line: arguments in, lines out, one exit code. The only place that prints.
+
+Heavy modules are imported by the verb that needs them, so that ``--help`` and the
+trace commands start at once.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from docs_rag.errors import (
+    EXIT_DONE,
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    DocsRagError,
+    QueryError,
+)
+
+if TYPE_CHECKING:
+    from docs_rag.config import Settings
+    from docs_rag.records import IndexReport, Secret
+
+_EXIT_INTERRUPTED = 130
+# A log that is read by nobody at the time wants a line now and then, not a bar.
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["trace"]:
+        return _trace(words[1:])
+    from docs_rag.arguments import build_parser
+
+    arguments = build_parser().parse_args(words)
+    try:
+        return _VERBS[arguments.verb](arguments)
+    except DocsRagError as error:
+        if arguments.debug:
+            raise
+        _say(f"docs-rag: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("docs-rag: interrupted; what is committed stays, run again to go on")
+        return _EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left (head, less); nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except Exception as error:
+        if arguments.debug:
+            raise
+        _say(
+            f"docs-rag: internal error: {type(error).__name__}: {error} (a fault of "
+            "docs-rag; `docs-rag --debug ...` shows where)"
+        )
+        return EXIT_REFUSED
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _settings(arguments: argparse.Namespace) -> "Settings":
+    from docs_rag.arguments import overrides_in
+    from docs_rag.config import current_environment, load_settings
+
+    settings = load_settings(current_environment(), overrides_in(arguments))
+    for notice in settings.notices:
+        _say(f"docs-rag: notice: {notice}")
+    return settings
+
+
+# -- verbs ------------------------------------------------------------------------
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from docs_rag.scaffold import propose, write
+
+    settings = _settings(arguments)
+    proposal = propose(Path(arguments.directory), arguments.name)
+    print(json.dumps({proposal.name: proposal.config}, ensure_ascii=False, indent=2))
+    for reason in proposal.reasons:
+        print(f"- {reason}")
+    if arguments.dry_run:
+        print(f"dry run: {settings.config_path} was not written")
+        return EXIT_DONE
+    if not _confirmed(arguments, f"Write this to {settings.config_path}?"):
+        print("nothing was written")
+        return EXIT_REFUSED
+    write(settings.config_path, proposal, replace=arguments.replace)
+    print(f"written: {settings.config_path}")
+    print(f"next: RAG_CORPUS={proposal.name} docs-rag index")
+    return EXIT_DONE
+
+
+def _confirmed(arguments: argparse.Namespace, question: str) -> bool:
+    if arguments.yes or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+
+
+def _index(arguments: argparse.Namespace) -> int:
+    from docs_rag.indexer import IndexOptions, index_corpus
+    from docs_rag.rendering import report_as_json, report_as_text
+    from docs_rag.service import embedder_for
+
+    settings = _settings(arguments)
+    options = IndexOptions(
+        full=arguments.full,
+        dry_run=arguments.dry_run,
+        allow_shrink=arguments.allow_shrink,
+    )
+    progress = _Progress()
+    try:
+        report: IndexReport = index_corpus(
+            settings.chosen(), embedder_for(settings), options, progress
+        )
+    finally:
+        progress.close()
+    if arguments.json:
+        _print_json(report_as_json(report))
+    else:
+        print(report_as_text(report))
+    return EXIT_DONE
+
+
+class _Progress:
+    """A bar on a terminal, a line now and then in a log; on standard error."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._bar: Any = None
+        self._last_line = time.monotonic()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            self._move_bar(stage, done, total)
+        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            _say(f"{stage}: {done} of {total} files")
+
+    def _move_bar(self, stage: str, done: int, total: int) -> None:
+        from tqdm import tqdm
+
+        if stage != self._stage:
+            self.close()
+            self._stage = stage
+            self._bar = tqdm(total=total, desc=stage, unit="file", leave=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    from docs_rag.rendering import answer_as_json, answer_as_text
+    from docs_rag.retrieval import DEFAULT_MAX_CHARS, ask
+    from docs_rag.service import CallContext, open_service
+    from docs_rag.tracing import Caller
+
+    max_chars = arguments.max_chars
+    question = ask(
+        _query_text(arguments),
+        arguments.k,
+        arguments.also,
+        DEFAULT_MAX_CHARS if max_chars is None else max_chars,
+    )
+    service = open_service(_settings(arguments), resident=False)
+    try:
+        answer = service.retrieve(
+            question, CallContext(Caller.CLI), even_if_none=arguments.all
+        )
+    finally:
+        service.close()
+    if arguments.json:
+        result = answer_as_json(answer)
+        _print_json(result | ({"explain": answer.facts} if arguments.explain else {}))
+        return EXIT_DONE
+    print(answer_as_text(answer))
+    if arguments.explain:
+        print("\nexplain:")
+        for name, value in answer.facts.items():
+            print(f"  {name}: {value}")
+    return EXIT_DONE
+
+
+def _query_text(arguments: argparse.Namespace) -> str:
+    if arguments.query is not None:
+        return str(arguments.query)
+    if sys.stdin.isatty():
+        raise QueryError('no question: give it as an argument, docs-rag query "..."')
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from docs_rag.rendering import status_as_json, status_as_text
+    from docs_rag.service import CallContext, open_service
+    from docs_rag.tracing import Caller
+
+    service = open_service(_settings(arguments), resident=False)
+    try:
+        status = service.status(CallContext(Caller.CLI))
+    finally:
+        service.close()
+    if arguments.json:
+        _print_json(status_as_json(status))
+    else:
+        print(status_as_text(status))
+    return EXIT_DONE
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    # One line a request is the guard's; the SDK's own say less and say it twice.
+    for name in ("mcp", "sse_starlette", "httpx", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    from docs_rag.serve import run
+
+    settings = _settings(arguments)
+
+    def announce(url: str) -> None:
+        _say(f"docs-rag: serving corpus {settings.chosen().name!r} at {url}")
+
+    def reload_token() -> "Secret | None":
+        return _settings(arguments).auth_token
+
+    run(settings, announce, reload_token)
+    return EXIT_DONE
+
+
+def _probe(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from docs_rag.config import current_environment, load_settings
+    from docs_rag.probe import probe
+
+    token = load_settings(current_environment()).auth_token
+    report = probe(
+        arguments.url, arguments.query, arguments.k, token, arguments.timeout_seconds
+    )
+    if arguments.json:
+        _print_json(asdict(report))
+        return EXIT_DONE
+    status = report.status
+    print(f"server: {report.server} {report.version}, protocol {report.protocol}")
+    print(f"tools: {', '.join(report.tools)}")
+    print(
+        f"corpus: {status['corpus']}, {status['files']} files, {status['chunks']} "
+        f"chunks, generation {status['generation']}, indexed at {status['indexed_at']}"
+    )
+    steps = ", ".join(f"{name} {ms} ms" for name, ms in report.milliseconds.items())
+    print(f"took: {steps}")
+    print(f"\n{report.text}")
+    return EXIT_DONE
+
+
+def _clients(arguments: argparse.Namespace) -> int:
+    from docs_rag.clients import as_text, snippets
+
+    print(as_text(snippets(arguments.url, arguments.name, token=arguments.token)))
+    return EXIT_DONE
+
+
+def _check_config(arguments: argparse.Namespace) -> int:
+    from docs_rag.config import describe
+    from docs_rag.corpus import scan
+    from docs_rag.rendering import plain_path
+
+    settings = _settings(arguments)
+    rows = describe(settings)
+    found = scan(settings.corpus) if settings.corpus else None
+    if arguments.json:
+        _print_json(
+            {
+                "settings": [row._asdict() for row in rows],
+                "corpora": sorted(settings.corpora),
+                "matched": dict(found.matched) if found else {},
+                "unmatched": list(found.unmatched) if found else [],
+                "skipped": [[s.path, s.reason] for s in found.skipped] if found else [],
+            }
+        )
+    else:
+        for row in rows:
+            print(f"{row.name:18} {row.value or '-'}  [{row.origin}]")
+        print(f"{'corpora':18} {', '.join(sorted(settings.corpora)) or '-'}")
+    if found is None:
+        settings.chosen()
+        return EXIT_USAGE
+    if not arguments.json:
+        for entry, paths in found.matched.items():
+            print(f"\n{entry}: {len(paths)} files")
+            for path in paths:
+                print(f"  {plain_path(path)}")
+        for entry in found.unmatched:
+            print(f"\n{entry}: MATCHED NOTHING")
+        for skipped in found.skipped:
+            print(f"skipped: {plain_path(skipped.path)} ({skipped.reason})")
+    return EXIT_DONE
+
+
+def _preflight(arguments: argparse.Namespace) -> int:
+    from docs_rag.netguard import preflight
+
+    settings = _settings(arguments)
+    allowed, text = preflight(
+        settings.host,
+        settings.port,
+        settings.auth_token,
+        settings.allowed_hosts,
+        settings.allowed_origins,
+    )
+    print(text)
+    return EXIT_DONE if allowed else EXIT_REFUSED
+
+
+def _trace(words: Sequence[str]) -> int:
+    from docs_rag.config import current_environment, merged_environment
+    from docs_rag.tracecli import main as trace_main
+
+    environ: Mapping[str, str] = merged_environment(current_environment())
+    return trace_main(words, environ, sys.stdout, sys.stderr)
+
+
+_VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "init": _init,
+    "index": _index,
+    "query": _query,
+    "status": _status,
+    "serve": _serve,
+    "probe": _probe,
+    "clients": _clients,
+    "check-config": _check_config,
+    "preflight": _preflight,
+}

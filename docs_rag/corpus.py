@@ -1,0 +1,191 @@
+"""
+The documents of a corpus as they are on disk now: bytes hashed, text decoded.
+
+Every file in scope is read in full, because size and time stamps do not tell
+whether it changed. A file that cannot be read is reported, never raised.
+"""
+
+import codecs
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs_rag.corpora import Corpus, printable
+from docs_rag.errors import ConfigError
+from docs_rag.provenance import read_source
+from docs_rag.records import Document, Scan, Skipped
+from docs_rag.scope import Listing, list_scope
+from docs_rag.tree import unreadable
+
+__all__ = ["MAX_FILE_BYTES", "SourceText", "decode", "read_source", "read_text", "scan"]
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+
+_BINARY = "binary: not UTF-8, and holds NUL bytes"
+_UNMARKED_UTF16 = "binary, or UTF-16 without a byte order mark"
+_NOT_UTF8 = "not UTF-8, read as Windows-1252"
+
+# The longer mark first: UTF-32 little-endian begins like UTF-16.
+_MARKED_ENCODINGS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """
+    A document as text, with the facts of the bytes that were read for it.
+
+    ``notice`` says what the reader of the text should know; where the bytes are not
+    text at all, it says so and ``text`` is empty.
+    """
+
+    text: str
+    document: Document
+    notice: str | None
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the bytes that were read."""
+        return self.document.sha256
+
+
+def scan(corpus: Corpus) -> Scan:
+    """Read and hash every file in the scope of ``corpus``."""
+    _require_directory(corpus)
+    listing = list_scope(corpus)
+    skipped = dict(listing.skipped)
+    documents: dict[str, Document] = {}
+    for found in listing.found:
+        path = corpus.directory / found.path
+        try:
+            data, document = _read(found.path, path)
+        except OSError as error:
+            skipped[found.path] = _why(error)
+            continue
+        # Without a zero byte anything is text: no need to decode it here.
+        text, notice = decode(data) if b"\0" in data else ("", None)
+        if text is None:
+            skipped[found.path] = notice or "not text"
+        else:
+            documents[found.real_path] = document
+    matched = _matched(listing, documents)
+    return Scan(
+        documents=tuple(documents.values()),
+        skipped=tuple(Skipped(*row) for row in sorted(skipped.items())),
+        unmatched=tuple(
+            f"{label} ({listing.remarks[label]})" if label in listing.remarks else label
+            for label, paths in matched.items()
+            if not paths
+        ),
+        matched=matched,
+        source=read_source(corpus.directory),
+    )
+
+
+def read_text(document: Document) -> SourceText:
+    """
+    Read ``document`` again, as text.
+
+    The answer carries the facts of what was read now, which the caller must store
+    in place of those of the scan. Raises OSError where there is no file to read.
+    """
+    data, now = _read(document.path, document.absolute)
+    text, notice = decode(data)
+    return SourceText(text or "", now, notice)
+
+
+def decode(data: bytes) -> tuple[str | None, str | None]:
+    """
+    Return ``data`` as text and what to know of it; None for what is not text.
+
+    A byte order mark decides, and is taken off. Without one the bytes are UTF-8, or
+    else Windows-1252, in which nearly any bytes mean something.
+    """
+    for mark, encoding in _MARKED_ENCODINGS:
+        if data.startswith(mark):
+            return _decode_marked(data, encoding)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if b"\0" in data:
+            return None, _BINARY
+        return data.decode("cp1252", errors="replace"), _NOT_UTF8
+    if data.count(b"\0") * 4 > len(data):
+        return None, _UNMARKED_UTF16
+    return text, None
+
+
+def _decode_marked(data: bytes, encoding: str) -> tuple[str, str | None]:
+    try:
+        return data.decode(encoding), None
+    except UnicodeDecodeError:
+        notice = f"damaged {encoding.upper()}, unreadable parts replaced"
+        return data.decode(encoding, errors="replace"), notice
+
+
+def _require_directory(corpus: Corpus) -> None:
+    remedy = (
+        "put the documentation there, or correct corpus_dir in corpora.json "
+        "(or RAG_CORPUS_DIR)"
+    )
+    where = (
+        f'corpus "{corpus.name}", key "corpus_dir": {printable(str(corpus.directory))}'
+    )
+    if not corpus.directory.is_dir():
+        exists = os.path.lexists(corpus.directory)
+        state = "is not a directory" if exists else "does not exist"
+        raise ConfigError(f"{where} {state}: {remedy}")
+    try:
+        os.scandir(corpus.directory).close()
+    except OSError as error:
+        raise ConfigError(f"{where} {unreadable(error)}: {remedy}") from error
+
+
+def _read(path: str, absolute: Path) -> tuple[bytes, Document]:
+    """Read a file whole, unless it is a pipe to wait for or far too large."""
+    with open(absolute, "rb", buffering=0, opener=_open_at_once) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise OSError(errno.EFBIG, _too_large(status.st_size))
+        data = file.read()
+    if len(data) > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, _too_large(len(data)))
+    digest = hashlib.sha256(data).hexdigest()
+    return data, Document(path, absolute, len(data), status.st_mtime_ns, digest)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _too_large(size: int) -> str:
+    return f"{size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
+
+
+def _why(error: OSError) -> str:
+    if error.errno in (errno.EINVAL, errno.EFBIG):
+        return str(error.strerror)
+    return unreadable(error)
+
+
+def _matched(
+    listing: Listing, documents: dict[str, Document]
+) -> dict[str, tuple[str, ...]]:
+    """Return the paths each entry led to, or the directories it excluded."""
+    matched = {}
+    for label, real_paths in listing.entries.items():
+        if label.startswith("exclude_dirs: "):
+            paths = [printable(path) for path in real_paths]
+        else:
+            paths = [documents[path].path for path in real_paths if path in documents]
+        matched[label] = tuple(sorted(paths))
+    return matched

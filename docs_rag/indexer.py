@@ -1,0 +1,361 @@
+"""
+One indexing run: lock, scan, plan, embed, apply.
+
+Embedding comes first and is kept as it goes; files change only once every vector
+they need is there. So a run that fails leaves the old index as it was, and a run
+that is killed loses the batch in flight.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from docs_rag.calibration import measure_background
+from docs_rag.config import Corpus
+from docs_rag.corpus import scan
+from docs_rag.errors import (
+    DocsRagError,
+    IndexCorruptError,
+    IndexMismatchError,
+    IndexMissingError,
+)
+from docs_rag.locking import corpus_lock
+from docs_rag.planning import Plan, plan, refuse_shrink
+from docs_rag.preparing import Prepared, entries, prepare, recipe
+from docs_rag.records import Document, Embedder, IndexReport, Purpose, Scan, Skipped
+from docs_rag.schema import IndexedFile, Space
+from docs_rag.store import Store
+from docs_rag.vectors import to_bytes
+
+# Texts that are embedded, and then committed, together: what a killed run loses.
+_BATCH_TEXTS = 32
+# Files whose rows change in one transaction, and one generation.
+_GROUP_FILES = 64
+# Cut documents are kept from the embedding pass for the writing pass up to this
+# much text; those beyond it are cut again, so memory does not grow with the corpus.
+_KEPT_CHARS = 32_000_000
+# Vectors that no chunk uses any more are kept for a branch switch and back: as many
+# as are in use, and at least this many.
+_MIN_SPARE_VECTORS = 2_000
+
+
+class Progress(Protocol):
+    """Is told how far a stage of the run has come."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Note that ``done`` of ``total`` files have passed ``stage``."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """What the caller wants of this run."""
+
+    full: bool = False
+    dry_run: bool = False
+    allow_shrink: bool = False
+
+
+@dataclass(slots=True)
+class _Run:
+    """What a run knows, and what it has done so far."""
+
+    corpus: Corpus
+    embedder: Embedder
+    found: Scan
+    options: IndexOptions
+    progress: Progress
+    started: float = field(default_factory=time.monotonic)
+    embedded: int = 0
+    reused: int = 0
+    vanished: list[Skipped] = field(default_factory=list)
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        return {document.path: document for document in self.found.documents}
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+def index_corpus(
+    corpus: Corpus,
+    embedder: Embedder,
+    options: IndexOptions | None = None,
+    progress: Progress = _silent,
+) -> IndexReport:
+    """
+    Bring the index of ``corpus`` up to date with the disk and say what was done.
+
+    Raises ``IndexLockedError`` where another run is under way, ``ShrinkError`` where
+    more than half of the files would go, ``EmbeddingError`` where the model fails,
+    ``StorageError`` where the disk does; in each case what was indexed stays.
+    """
+    options = options or IndexOptions()
+    if options.dry_run:
+        return _dry_run(_Run(corpus, embedder, scan(corpus), options, progress))
+    with corpus_lock(corpus.lock_path, corpus.name):
+        run = _Run(corpus, embedder, scan(corpus), options, progress)
+        if options.full:
+            return _rebuild(run)
+        with Store(corpus.index_path, writable=True) as store:
+            return _refresh(run, store)
+
+
+def _dry_run(run: _Run) -> IndexReport:
+    files: dict[str, IndexedFile] = {}
+    generation = chunks = 0
+    space = None
+    with (
+        contextlib.suppress(IndexMissingError),
+        Store(run.corpus.index_path) as store,
+        store.snapshot(),
+    ):
+        files, generation = store.files(), store.generation
+        chunks = store.meta("chunks", 0)
+        space = store.space(run.embedder.identity.fingerprint)
+    known = {} if run.options.full else files
+    steps = plan(known, run.documents, recipe(), space.id if space else -1)
+    return _report(run, steps, generation, len(files), chunks, run.found.skipped)
+
+
+def _refresh(run: _Run, store: Store) -> IndexReport:
+    indexed = store.files()
+    space = store.space(run.embedder.identity.fingerprint)
+    steps = plan(indexed, run.documents, recipe(), space.id if space else -1)
+    if not run.options.allow_shrink:
+        refuse_shrink(run.corpus.name, steps, len(indexed))
+    if space is None:
+        capacity = run.embedder.probe()
+        with store.transaction():
+            space = store.add_space(run.embedder.identity, capacity)
+    kept = _embed(run, store, space, steps)
+    _write(run, store, space, steps, kept)
+    _finish(run, store, space, steps, indexed)
+    return _report(
+        run,
+        steps,
+        store.generation,
+        store.meta("files", 0),
+        store.meta("chunks", 0),
+        (*run.found.skipped, *run.vanished, *store.files_without_text()),
+    )
+
+
+def _report(
+    run: _Run,
+    steps: Plan,
+    generation: int,
+    files: int,
+    chunks: int,
+    skipped: Sequence[Skipped],
+) -> IndexReport:
+    return IndexReport(
+        corpus=run.corpus.name,
+        generation=generation,
+        added=steps.added,
+        changed=steps.changed,
+        renamed=steps.renamed,
+        purged=steps.purged,
+        unchanged=len(steps.unchanged),
+        rebuilt=len(steps.rebuilt),
+        skipped=tuple(skipped),
+        unmatched_scope=run.found.unmatched,
+        files=files,
+        chunks=chunks,
+        embedded=run.embedded,
+        reused=run.reused,
+        seconds=time.monotonic() - run.started,
+        dry_run=run.options.dry_run,
+        full=run.options.full,
+    )
+
+
+# -- rebuilding -------------------------------------------------------------------
+
+
+def _rebuild(run: _Run) -> IndexReport:
+    """Build beside the live index, embedding everything anew, then swap."""
+    live_path = run.corpus.index_path
+    beside = live_path.with_name("index.sqlite.rebuild")
+    _discard(beside)
+    try:
+        with Store(beside, writable=True) as fresh:
+            with fresh.transaction():
+                fresh.set_meta(generation=_generation_of(live_path))
+            report = _refresh(run, fresh)
+            _swap(fresh, live_path)
+    finally:
+        _discard(beside)
+    return dataclasses.replace(report, seconds=time.monotonic() - run.started)
+
+
+def _swap(fresh: Store, live_path: Path) -> None:
+    try:
+        with Store(live_path, writable=True) as live:
+            live.replace_with(fresh)
+            return
+    except (IndexCorruptError, IndexMismatchError):
+        # Not an index any more, or not ours: out of the way, but not destroyed.
+        damaged = live_path.with_name("index.sqlite.damaged")
+        _discard(damaged)
+        live_path.replace(damaged)
+        _discard(live_path)
+    with Store(live_path, writable=True) as live:
+        live.replace_with(fresh)
+
+
+def _generation_of(path: Path) -> int:
+    try:
+        with Store(path) as live:
+            return live.generation
+    except DocsRagError:
+        return 0
+
+
+def _discard(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+# -- embedding and writing --------------------------------------------------------
+
+
+def _embed(run: _Run, store: Store, space: Space, steps: Plan) -> dict[str, Prepared]:
+    """Embed every missing text; return as many cut documents as may be kept."""
+    kept: dict[str, Prepared] = {}
+    kept_chars = 0
+    waiting: list[Prepared] = []
+    for done, path in enumerate(steps.written, start=1):
+        for prepared in _prepare(run, space, path):
+            waiting.append(prepared)
+            if kept_chars < _KEPT_CHARS:
+                kept[path] = prepared
+                kept_chars += prepared.char_count
+        if sum(len(p.texts) for p in waiting) >= _BATCH_TEXTS:
+            run.reused += len(_embed_missing(run, store, space, waiting))
+            waiting = []
+        run.progress("embedding", done, len(steps.written))
+    run.reused += len(_embed_missing(run, store, space, waiting))
+    return kept
+
+
+def _prepare(run: _Run, space: Space, path: str) -> Iterator[Prepared]:
+    """Yield the prepared document, or nothing where it vanished since the scan."""
+    try:
+        yield prepare(run.documents[path], run.embedder, space.capacity)
+    except OSError as error:
+        run.vanished.append(Skipped(path, f"cannot be read ({error.strerror})"))
+
+
+def _embed_missing(
+    run: _Run, store: Store, space: Space, prepared: Sequence[Prepared]
+) -> set[bytes]:
+    """Embed and commit the texts without a vector; return those that had one."""
+    texts = {digest: text for one in prepared for digest, text in one.texts.items()}
+    known = set(store.vector_ids(space.id, texts))
+    missing = [digest for digest in texts if digest not in known]
+    for start in range(0, len(missing), _BATCH_TEXTS):
+        batch = missing[start : start + _BATCH_TEXTS]
+        answer = run.embedder.embed([texts[d] for d in batch], Purpose.PASSAGE)
+        vectors = zip(batch, map(to_bytes, answer.vectors), strict=True)
+        with store.transaction():
+            store.add_vectors(space.id, dict(vectors))
+        run.embedded += len(batch)
+    return known
+
+
+def _write(
+    run: _Run, store: Store, space: Space, steps: Plan, kept: dict[str, Prepared]
+) -> None:
+    """Write file after file, a group at a time; old rows leave as new ones arrive."""
+    moved_from = {new: old for old, new in steps.renamed}
+    paths = steps.written
+    for start in range(0, len(paths), _GROUP_FILES):
+        group = paths[start : start + _GROUP_FILES]
+        prepared = [
+            one
+            for path in group
+            for one in (
+                [kept.pop(path)] if path in kept else _prepare(run, space, path)
+            )
+        ]
+        # Finds work only where a file changed between the two passes.
+        _embed_missing(run, store, space, prepared)
+        with store.transaction():
+            for one in prepared:
+                path = one.document.path
+                store.remove_file(moved_from.get(path, path))
+                store.remove_file(path)
+                store.add_file(
+                    one.document,
+                    one.chunked,
+                    one.notice,
+                    recipe(),
+                    space.id,
+                    entries(one, store.vector_ids(space.id, one.texts)),
+                )
+            store.set_meta(unfinished=len(paths) - start - len(group))
+            store.advance()
+        run.progress("writing", start + len(group), len(paths))
+
+
+# -- finishing --------------------------------------------------------------------
+
+
+def _finish(
+    run: _Run,
+    store: Store,
+    space: Space,
+    steps: Plan,
+    indexed: dict[str, IndexedFile],
+) -> None:
+    """Purge, note what the scan found, and make this space the active one."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    with store.transaction():
+        for path in steps.purged:
+            store.remove_file(path)
+        _touch_moved_times(run, store, steps, indexed)
+        store.set_meta(
+            corpus=run.corpus.name,
+            checked_at=now,
+            commit=run.found.source.commit,
+            synced_at=run.found.source.synced_at,
+            dirty=run.found.source.dirty,
+            skipped=[[s.path, s.reason] for s in (*run.found.skipped, *run.vanished)],
+            unmatched_scope=list(run.found.unmatched),
+        )
+        if not steps.is_empty or store.meta("active_space") != space.id:
+            live = len(store.live_vector_ids(space.id))
+            store.drop_spare_vectors(space.id, max(_MIN_SPARE_VECTORS, live))
+            store.remove_other_spaces(space.id)
+            store.set_meta(active_space=space.id, indexed_at=now, unfinished=0)
+            store.advance()
+    _calibrate(run, store, space)
+
+
+def _touch_moved_times(
+    run: _Run, store: Store, steps: Plan, indexed: dict[str, IndexedFile]
+) -> None:
+    documents = run.documents
+    for path in steps.unchanged:
+        document, file = documents[path], indexed[path]
+        if document.mtime_ns != file.mtime_ns:
+            store.touch_file(document)
+
+
+def _calibrate(run: _Run, store: Store, space: Space) -> None:
+    """Measure the background anew where it belongs to another generation."""
+    if store.meta("background_generation") == store.generation:
+        return
+    background = measure_background(store, space, run.embedder)
+    with store.transaction():
+        store.set_meta(
+            background=dataclasses.asdict(background),
+            background_generation=store.generation,
+        )

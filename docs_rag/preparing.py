@@ -1,0 +1,93 @@
+"""
+A document made ready for the index: its chunks, their windows, their folded words.
+
+Everything here follows from the file's bytes, the chunking policy and the model's
+window, so two runs over the same file prepare the same rows.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from docs_rag.chunking import ChunkPolicy, chunk_markdown
+from docs_rag.corpus import read_text
+from docs_rag.embedding import split_windows
+from docs_rag.lexical import LEXICAL_VERSION, fold, words
+from docs_rag.records import Capacity, Chunk, ChunkedDocument, Document, Embedder
+from docs_rag.schema import Entry
+
+POLICY = ChunkPolicy()
+
+# Raise when the text put in front of a chunk, or the folded fields, change.
+_PREPARING_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document cut into chunks, with each chunk's windows as they are embedded."""
+
+    document: Document
+    chunked: ChunkedDocument
+    notice: str | None
+    windows: tuple[tuple[str, ...], ...]
+
+    @property
+    def texts(self) -> dict[bytes, str]:
+        """Every text to embed, by the digest its vector is kept under."""
+        return {digest_of(text): text for texts in self.windows for text in texts}
+
+    @property
+    def char_count(self) -> int:
+        """Roughly how much memory this takes."""
+        return sum(len(text) for texts in self.windows for text in texts)
+
+
+def recipe() -> str:
+    """Name how files are cut and folded today; another name means cut them anew."""
+    return f"{POLICY.fingerprint}/{LEXICAL_VERSION}/{_PREPARING_VERSION}"
+
+
+def prepare(document: Document, embedder: Embedder, capacity: Capacity) -> Prepared:
+    """Read and cut one file. Raises ``OSError`` where it cannot be read any more."""
+    read = read_text(document)
+    chunked = chunk_markdown(read.text, POLICY, path=document.path)
+    windows = tuple(
+        split_windows(embedder, capacity, context_of(chunked, chunk), chunk.text)
+        for chunk in chunked.chunks
+    )
+    notice = read.notice
+    if not chunked.chunks and notice is None:
+        notice = "no text but front matter" if read.text.strip() else "empty"
+    return Prepared(read.document, chunked, notice, windows)
+
+
+def context_of(chunked: ChunkedDocument, chunk: Chunk) -> str:
+    """
+    Return the line that is embedded in front of a chunk: title and heading path.
+
+    The title only where the page states one: a file name would tie vectors to paths.
+    """
+    path = list(chunk.section.path)
+    if chunked.title and chunked.title not in path:
+        path.insert(0, chunked.title)
+    return " > ".join(path)
+
+
+def digest_of(text: str) -> bytes:
+    """Return the key under which the vector of ``text`` is kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Entry]:
+    """Yield the rows of a prepared document, given the ids of its vectors."""
+    chunked, path = prepared.chunked, prepared.document.path
+    name = path.rsplit(".", 1)[0].replace("/", " ")
+    title = " ".join([*words(chunked.title), *words(name)])
+    for chunk, texts in zip(chunked.chunks, prepared.windows, strict=True):
+        heading, body = words(chunk.heading), words(chunk.text)
+        yield Entry(
+            chunk=chunk,
+            words=(title, " ".join(heading), " ".join(body)),
+            trigrams=fold(f"{path}\n{chunk.heading}\n{chunk.text}"),
+            vector_ids=tuple(vector_ids[digest_of(text)] for text in texts),
+        )

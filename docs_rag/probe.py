@@ -1,0 +1,150 @@
+"""
+A running server, checked as an agent would use it: handshake, tools, a question.
+
+Speaks through the official client over HTTP, with the token if one is set.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
+
+from docs_rag.errors import ProbeError
+from docs_rag.records import Secret
+from docs_rag.tools import CORPUS_STATUS, RETRIEVE
+
+_STATUS_HINTS = {
+    401: "the server wants a token: set RAG_AUTH_TOKEN to the one it was started with",
+    403: "the server refuses this Origin",
+    404: "there is no MCP endpoint at this path: the URL ends in /mcp",
+    405: "this is no streamable HTTP endpoint: the URL ends in /mcp",
+    421: "the server does not answer to this host name: list it in RAG_ALLOWED_HOSTS",
+    503: "the server is busy or still loading: try again",
+}
+
+
+@dataclass(slots=True)
+class ProbeReport:
+    """What the server answered, step by step, and how long each took."""
+
+    url: str
+    server: str = ""
+    version: str = ""
+    protocol: str = ""
+    tools: tuple[str, ...] = ()
+    status: dict[str, Any] = field(default_factory=dict)
+    answer: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    milliseconds: dict[str, float] = field(default_factory=dict)
+
+
+def probe(
+    url: str, query: str, k: int, token: Secret | None, timeout_seconds: float
+) -> ProbeReport:
+    """
+    Check the server at ``url``: handshake, tools, status, one question.
+
+    Raises ``ProbeError`` naming what failed and what to look at.
+    """
+    try:
+        return anyio.run(_probe, url, query, k, token, timeout_seconds)
+    except ProbeError:
+        raise
+    except Exception as error:
+        raise ProbeError(f"{url}: {_explained(error, timeout_seconds)}") from error
+
+
+async def _probe(
+    url: str, query: str, k: int, token: Secret | None, timeout_seconds: float
+) -> ProbeReport:
+    report = ProbeReport(url)
+    headers = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
+    lap = _Laps(report.milliseconds)
+    # A proxy of the environment has no business between this machine and itself.
+    http = httpx2.AsyncClient(headers=headers, timeout=timeout_seconds, trust_env=False)
+    with anyio.fail_after(timeout_seconds):
+        async with (
+            http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            info = client.server_info
+            report.server = info.name if info else ""
+            report.version = info.version if info else ""
+            report.protocol = client.protocol_version
+            lap("handshake")
+            listed = await client.list_tools()
+            report.tools = tuple(tool.name for tool in listed.tools)
+            _require_tools(report)
+            lap("tools")
+            status = await client.call_tool(CORPUS_STATUS, {})
+            report.status, _ = _content(report, CORPUS_STATUS, status)
+            lap("status")
+            answer = await client.call_tool(RETRIEVE, {"query": query, "k": k})
+            report.answer, report.text = _content(report, RETRIEVE, answer)
+            lap("retrieve")
+    return report
+
+
+def _require_tools(report: ProbeReport) -> None:
+    missing = {RETRIEVE, CORPUS_STATUS} - set(report.tools)
+    if missing:
+        raise ProbeError(
+            f"{report.url}: the server {report.server!r} has no tool "
+            f"{', '.join(sorted(missing))}: is this a docs-rag server?"
+        )
+
+
+def _content(
+    report: ProbeReport, tool: str, result: CallToolResult
+) -> tuple[dict[str, Any], str]:
+    text = "".join(getattr(block, "text", "") for block in result.content)
+    if result.is_error:
+        raise ProbeError(f"{report.url}: {tool} failed: {text}")
+    return dict(result.structured_content or {}), text
+
+
+class _Laps:
+    """Notes how long each step took, in milliseconds."""
+
+    def __init__(self, milliseconds: dict[str, float]) -> None:
+        self._milliseconds = milliseconds
+        self._last = time.perf_counter()
+
+    def __call__(self, step: str) -> None:
+        now = time.perf_counter()
+        self._milliseconds[step] = round((now - self._last) * 1000, 1)
+        self._last = now
+
+
+def _explained(error: BaseException, timeout_seconds: float) -> str:
+    """Return the root cause in words; the client raises groups of groups."""
+    causes = list(_leaves(error))
+    for cause in causes:
+        if isinstance(cause, httpx2.HTTPStatusError):
+            code = cause.response.status_code
+            return (
+                f"HTTP {code}: {_STATUS_HINTS.get(code, 'see the log of the server')}"
+            )
+        if isinstance(cause, httpx2.ConnectError):
+            return "nothing answers there: is the server running, on this port?"
+        if isinstance(cause, TimeoutError | httpx2.TimeoutException):
+            return f"no answer within {timeout_seconds:g} seconds"
+        if isinstance(cause, MCPError):
+            return f"the server answered with an error: {cause}"
+    return f"{type(causes[0]).__name__}: {causes[0]}"
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+        if error.__cause__ is not None:
+            yield from _leaves(error.__cause__)

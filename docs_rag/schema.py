@@ -1,0 +1,147 @@
+"""
+What an index file holds: its tables, numbered migrations, and the rows as values.
+
+The tables are declared here and used in ``store`` alone.
+"""
+
+from dataclasses import dataclass
+
+from docs_rag.records import Capacity, Chunk
+
+# How the word index cuts and stems; a query's words are looked up through the same.
+WORDS_TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
+
+# Numbered from 1, applied in order, never edited once released.
+MIGRATIONS = (
+    """
+    CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    INSERT INTO meta VALUES('build', '"' || lower(hex(randomblob(16))) || '"');
+    CREATE TABLE files(
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE,
+        sha256 TEXT NOT NULL,
+        size_bytes INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL,
+        title TEXT NOT NULL,
+        line_count INTEGER NOT NULL,
+        notice TEXT,
+        recipe TEXT NOT NULL,
+        space_id INTEGER NOT NULL
+    );
+    CREATE TABLE sections(
+        file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        slug TEXT NOT NULL,
+        path TEXT NOT NULL,
+        level INTEGER NOT NULL,
+        first_line INTEGER NOT NULL,
+        last_line INTEGER NOT NULL,
+        PRIMARY KEY(file_id, ordinal)
+    ) WITHOUT ROWID;
+    CREATE TABLE chunks(
+        id INTEGER PRIMARY KEY,
+        file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        slug TEXT NOT NULL,
+        heading TEXT NOT NULL,
+        first_line INTEGER NOT NULL,
+        last_line INTEGER NOT NULL,
+        lead TEXT NOT NULL,
+        body TEXT NOT NULL,
+        tail TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX chunks_by_file ON chunks(file_id, ordinal);
+    CREATE TABLE spaces(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        fingerprint TEXT NOT NULL UNIQUE,
+        backend TEXT NOT NULL,
+        model TEXT NOT NULL,
+        dimension INTEGER NOT NULL,
+        window INTEGER
+    );
+    CREATE TABLE vectors(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        space_id INTEGER NOT NULL REFERENCES spaces(id) ON DELETE CASCADE,
+        spare INTEGER NOT NULL,
+        text_sha256 BLOB NOT NULL,
+        vector BLOB NOT NULL,
+        UNIQUE(space_id, text_sha256)
+    );
+    CREATE INDEX vectors_by_use ON vectors(space_id, spare);
+    CREATE TABLE windows(
+        chunk_id INTEGER NOT NULL REFERENCES chunks(id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        vector_id INTEGER NOT NULL REFERENCES vectors(id) ON DELETE CASCADE,
+        PRIMARY KEY(chunk_id, ordinal)
+    ) WITHOUT ROWID;
+    CREATE INDEX windows_by_vector ON windows(vector_id);
+    CREATE VIRTUAL TABLE words USING fts5(
+        title, heading, body, content='', contentless_delete=1,
+        tokenize="porter unicode61 remove_diacritics 2"
+    );
+    INSERT INTO words(words, rank) VALUES('rank', 'bm25(2.0, 3.0, 1.0)');
+    CREATE VIRTUAL TABLE words_vocabulary USING fts5vocab(words, row);
+    CREATE VIRTUAL TABLE trigrams USING fts5(
+        body, content='', contentless_delete=1, tokenize="trigram"
+    );
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """A file as the index holds it; ``recipe`` names how it was cut and folded."""
+
+    id: int
+    path: str
+    sha256: str
+    size_bytes: int
+    mtime_ns: int
+    recipe: str
+    space_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One model's vector space in this index."""
+
+    id: int
+    fingerprint: str
+    backend: str
+    model: str
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One chunk ready to be written: its folded texts and its windows' vectors."""
+
+    chunk: Chunk
+    words: tuple[str, str, str]
+    trigrams: str
+    vector_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as it was written, with the file it belongs to."""
+
+    id: int
+    path: str
+    ordinal: int
+    slug: str
+    heading: str
+    title: str
+    first_line: int
+    last_line: int
+    lead: str
+    body: str
+    tail: str
+    sha256: str
+    size_bytes: int
+    mtime_ns: int
+
+    @property
+    def text(self) -> str:
+        """The passage as it is shown."""
+        return "\n".join(part for part in (self.lead, self.body, self.tail) if part)

@@ -1,0 +1,221 @@
+"""
+The MCP server: the guarded application, and its run on each transport.
+
+The composition root: everything meets here. HTTP is stateless, so a client survives
+a restart; the index is opened once a process, whatever the transport.
+"""
+
+import functools
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server import Server
+from mcp.server.sse import SseServerTransport
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from docs_rag.admission import HTTP_ROUTES, SSE_ROUTES, Policy
+from docs_rag.config import Settings, Transport
+from docs_rag.errors import DocsRagError
+from docs_rag.guard import Guard
+from docs_rag.listener import listening, uvicorn_options
+from docs_rag.netguard import Binding, decide_binding, require_token
+from docs_rag.protocol import build_server
+from docs_rag.records import Secret
+from docs_rag.service import Service, open_service
+
+logger = logging.getLogger(__name__)
+
+# What stands for the port in a policy over a unix socket, where there is none.
+_NO_PORT = 80
+
+
+def build_app(service: Service, policy: Policy, transport: Transport) -> Guard:
+    """Build the whole ASGI application: the guard, and the protocol behind it."""
+    server = build_server(service, transport)
+    # The guard has judged Host and Origin already; the SDK's own check stays on.
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[policy.inner_host],
+        allowed_origins=[policy.inner_origin],
+    )
+    probes = [
+        Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", functools.partial(_readyz, service), methods=["GET"]),
+    ]
+    app: ASGIApp
+    if transport is Transport.SSE:
+        app = _sse_app(server, security, probes)
+    else:
+        app = server.streamable_http_app(
+            stateless_http=True,
+            json_response=False,
+            max_request_body_size=policy.limits.max_body_bytes,
+            transport_security=security,
+            custom_starlette_routes=probes,
+        )
+    return Guard(app, policy)
+
+
+def _sse_app(
+    server: Server[Any], security: TransportSecuritySettings, probes: list[Route]
+) -> Starlette:
+    sse = SseServerTransport("/messages/", security_settings=security)
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        async with sse.connect_sse(scope, receive, send) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    class Stream:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await stream(scope, receive, send)
+
+    return Starlette(
+        routes=[
+            Route("/sse", Stream(), methods=["GET"]),
+            Mount("/messages/", app=sse.handle_post_message),
+            *probes,
+        ]
+    )
+
+
+async def _healthz(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _readyz(service: Service, request: Request) -> Response:
+    """Say whether a question would be answered now; nothing of the corpus."""
+    try:
+        generation = await anyio.to_thread.run_sync(service.check_ready)
+    except DocsRagError as error:
+        logger.warning("not ready: %s", error)
+        return JSONResponse({"ready": False}, status_code=503)
+    return JSONResponse({"ready": True, "generation": generation})
+
+
+# -- running ----------------------------------------------------------------------
+
+
+def run(
+    settings: Settings,
+    on_listening: Callable[[str], None],
+    reload_token: Callable[[], Secret | None],
+) -> None:
+    """
+    Serve the chosen corpus until a signal or the end of standard input ends it.
+
+    ``on_listening`` is told the URL once connections are accepted; ``reload_token``
+    is asked for the token in force at each SIGHUP. Raises ``UnsafeBindingError``
+    before anything is opened where the binding is unsafe.
+    """
+    if settings.transport is Transport.STDIO:
+        _run_stdio(settings)
+    else:
+        _run_http(settings, on_listening, reload_token)
+
+
+def _run_stdio(settings: Settings) -> None:
+    service = open_service(settings, resident=True)
+    server = build_server(service, Transport.STDIO)
+    _start_warm_up(service)
+
+    async def converse() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    try:
+        anyio.run(converse)
+    finally:
+        service.close()
+
+
+def _run_http(
+    settings: Settings,
+    on_listening: Callable[[str], None],
+    reload_token: Callable[[], Secret | None],
+) -> None:
+    binding = decide_binding(
+        settings.host,
+        settings.auth_token,
+        settings.allowed_hosts,
+        settings.allowed_origins,
+    )
+    require_token(binding.exposure, binding.host, settings.auth_token)
+    service = open_service(settings, resident=True)
+    routes = SSE_ROUTES if settings.transport is Transport.SSE else HTTP_ROUTES
+    try:
+        with listening(binding, settings.port) as sockets:
+            port = _NO_PORT if binding.unix_path else sockets[0].getsockname()[1]
+            policy = Policy(binding, port, settings.auth_token, routes)
+            guard = build_app(service, policy, settings.transport)
+            server = uvicorn.Server(uvicorn.Config(guard, **uvicorn_options(policy)))
+            _start_warm_up(service)
+            with _signals(guard, reload_token):
+                on_listening(_url(binding, policy))
+                server.run(sockets=sockets)
+    finally:
+        service.close()
+
+
+def _url(binding: Binding, policy: Policy) -> str:
+    path = policy.routes[0].path
+    if binding.unix_path:
+        return f"{binding.unix_path} (path {path})"
+    return f"http://{binding.host}:{policy.port}{path}"
+
+
+def _start_warm_up(service: Service) -> None:
+    """Load model and vectors while the first handshake is already answered."""
+
+    def warm_up() -> None:
+        try:
+            service.warm_up()
+        except DocsRagError as error:
+            logger.warning("%s", error)
+
+    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
+
+
+@contextmanager
+def _signals(guard: Guard, reload_token: Callable[[], Secret | None]) -> Iterator[None]:
+    """
+    Let SIGTERM and SIGINT end the server with exit code 0, and SIGHUP renew the token.
+
+    uvicorn stops on the first two and raises them again once it has stopped: by then
+    they have nothing left to do.
+    """
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        return
+
+    def renew(number: int, frame: FrameType | None) -> None:
+        try:
+            token = reload_token()
+            if token is None:
+                logger.error("SIGHUP: no RAG_AUTH_TOKEN is set; the old one stays")
+                return
+            guard.rotate(token)
+            logger.info("SIGHUP: the token was renewed")
+        except DocsRagError as error:
+            logger.error("SIGHUP: the old token stays: %s", error)
+
+    handlers: dict[int, Any] = {signal.SIGTERM: ignore, signal.SIGINT: ignore}
+    handlers[signal.SIGHUP] = renew
+    before = {number: signal.signal(number, h) for number, h in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

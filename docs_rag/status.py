@@ -1,0 +1,90 @@
+"""
+What state an index is in: how much it holds, how fresh, and which search is on.
+"""
+
+from collections.abc import Sequence
+
+from docs_rag.records import CorpusStatus, ModelIdentity, Skipped
+from docs_rag.schema import Space
+from docs_rag.store import Store
+
+
+def space_in_force(store: Store, identity: ModelIdentity) -> tuple[Space | None, str]:
+    """Return the vector space to search, or None and the reason why there is none."""
+    active = store.meta("active_space")
+    space = store.space(identity.fingerprint)
+    if space and space.id == active:
+        return space, ""
+    if active is None:
+        return None, (
+            "The first indexing run has not finished: only some files are there and "
+            "semantic search is off. Run `docs-rag index` to the end."
+        )
+    return None, (
+        f"Semantic search is off: the index was not built with the configured model "
+        f"{identity.backend}:{identity.model}. Answers are by words only until "
+        "`docs-rag index` has embedded the corpus with it."
+    )
+
+
+def corpus_status(
+    store: Store,
+    corpus: str,
+    identity: ModelIdentity,
+    space: Space | None,
+    engine: str,
+    notices: Sequence[str],
+    traces_dropped: int,
+) -> CorpusStatus:
+    """Read the state of an index from one snapshot."""
+    skipped = [Skipped(*row) for row in store.meta("skipped", [])]
+    return CorpusStatus(
+        corpus=corpus,
+        files=store.meta("files", 0),
+        chunks=store.meta("chunks", 0),
+        generation=store.generation,
+        indexed_at=store.meta("indexed_at"),
+        checked_at=store.meta("checked_at"),
+        commit=store.meta("commit"),
+        dirty=store.meta("dirty"),
+        synced_at=store.meta("synced_at"),
+        embedding=_embedding(identity, space),
+        skipped=(*skipped, *store.files_without_text()),
+        unmatched_scope=tuple(store.meta("unmatched_scope", [])),
+        verdict=store.meta("background") or {},
+        vectors=_vectors(store, space, engine),
+        traces_dropped=traces_dropped,
+        notices=(*notices, *_unfinished(store)),
+    )
+
+
+def _unfinished(store: Store) -> list[str]:
+    files = store.meta("unfinished", 0)
+    if not files:
+        return []
+    return [
+        f"The last indexing run was interrupted with {files} files to go; run "
+        "`docs-rag index` to finish it."
+    ]
+
+
+def _embedding(identity: ModelIdentity, space: Space | None) -> dict[str, object]:
+    status: dict[str, object] = {
+        "backend": identity.backend,
+        "model": identity.model,
+        "dimension": space.capacity.dimension if space else None,
+        "window": space.capacity.window if space else None,
+        "semantic_search": space is not None,
+    }
+    if identity.backend == "stub":
+        status["warning"] = "the stub backend is for tests: it knows no meaning"
+    return status
+
+
+def _vectors(store: Store, space: Space | None, engine: str) -> dict[str, object]:
+    held, total = store.text_in_vectors(space.id if space else -1)
+    return {
+        "engine": engine,
+        "count": len(store.live_vector_ids(space.id)) if space else 0,
+        "text_share": round(held / total, 4) if total else 1.0,
+    }

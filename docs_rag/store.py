@@ -1,0 +1,312 @@
+"""
+The tables of an index: every statement on files, chunks, vectors and full text.
+
+Writers hold the corpus lock and change a file's rows in one transaction; readers
+take a snapshot and see one committed generation throughout.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from docs_rag.database import Database
+from docs_rag.records import (
+    Capacity,
+    ChunkedDocument,
+    Document,
+    ModelIdentity,
+    Skipped,
+)
+from docs_rag.schema import (
+    WORDS_TOKENIZER,
+    Entry,
+    IndexedFile,
+    Space,
+    StoredChunk,
+)
+
+_CHUNK_COLUMNS = """
+    c.id, f.path, c.ordinal, c.slug, c.heading, f.title, c.first_line, c.last_line,
+    c.lead, c.body, c.tail, f.sha256, f.size_bytes, f.mtime_ns
+    FROM chunks c JOIN files f ON f.id = c.file_id
+"""
+
+
+class Store(Database):
+    """An index file of one corpus, open for reading or for writing."""
+
+    # -- meta -------------------------------------------------------------------
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        """Return the JSON value kept under ``key``."""
+        value = self.value("SELECT value FROM meta WHERE key = ?", key)
+        return default if value is None else json.loads(value)
+
+    def set_meta(self, **values: Any) -> None:
+        """Keep JSON values, each under its own key."""
+        for key, value in values.items():
+            text = json.dumps(value, ensure_ascii=False)
+            self.rows("INSERT OR REPLACE INTO meta VALUES(?, ?)", key, text)
+
+    @property
+    def generation(self) -> int:
+        """The number of the last committed change; 0 before the first."""
+        return int(self.meta("generation", 0))
+
+    @property
+    def build(self) -> str:
+        """A name that no other build of an index has."""
+        return str(self.meta("build", ""))
+
+    def advance(self) -> int:
+        """Count the files and chunks anew and start the next generation."""
+        generation = self.generation + 1
+        files = self.value("SELECT count(*) FROM files")
+        chunks = self.value("SELECT count(*) FROM chunks")
+        self.set_meta(generation=generation, files=files, chunks=chunks)
+        return generation
+
+    # -- files and chunks -------------------------------------------------------
+
+    def files(self) -> dict[str, IndexedFile]:
+        """Return every indexed file by path."""
+        rows = self.rows(
+            "SELECT id, path, sha256, size_bytes, mtime_ns, recipe, space_id FROM files"
+        )
+        return {row[1]: IndexedFile(*row) for row in rows}
+
+    def files_without_text(self) -> list[Skipped]:
+        """Return the indexed files that yielded no chunk, and why."""
+        rows = self.rows(
+            "SELECT path, coalesce(notice, 'no text') FROM files f WHERE NOT EXISTS "
+            "(SELECT 1 FROM chunks c WHERE c.file_id = f.id) ORDER BY path"
+        )
+        return [Skipped(*row) for row in rows]
+
+    def touch_file(self, document: Document) -> None:
+        """Note a new size and time for a file whose bytes are the same."""
+        self.rows(
+            "UPDATE files SET size_bytes = ?, mtime_ns = ? WHERE path = ?",
+            *(document.size_bytes, document.mtime_ns, document.path),
+        )
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file and all that came from it; its vectors become spare."""
+        rows = self.rows(
+            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
+            "WHERE f.path = ?",
+            path,
+        )
+        for (chunk_id,) in rows:
+            self.rows("DELETE FROM words WHERE rowid = ?", chunk_id)
+            self.rows("DELETE FROM trigrams WHERE rowid = ?", chunk_id)
+        ids = json.dumps([row[0] for row in rows])
+        used = self.rows(
+            "DELETE FROM windows WHERE chunk_id IN (SELECT value FROM json_each(?)) "
+            "RETURNING vector_id",
+            ids,
+        )
+        self.rows(
+            "UPDATE vectors SET spare = 1 WHERE id IN (SELECT value FROM json_each(?)) "
+            "AND NOT EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = vectors.id)",
+            json.dumps(sorted({row[0] for row in used})),
+        )
+        self.rows("DELETE FROM files WHERE path = ?", path)
+
+    def add_file(
+        self,
+        document: Document,
+        chunked: ChunkedDocument,
+        notice: str | None,
+        recipe: str,
+        space_id: int,
+        entries: Iterable[Entry],
+    ) -> None:
+        """Write one file with its sections and chunks; it must not be there yet."""
+        file_id = self.value(
+            "INSERT INTO files(path, sha256, size_bytes, mtime_ns, title, line_count, "
+            "notice, recipe, space_id) VALUES(?,?,?,?,?,?,?,?,?) RETURNING id",
+            *(document.path, document.sha256, document.size_bytes, document.mtime_ns),
+            *(chunked.title, chunked.line_count, notice, recipe, space_id),
+        )
+        for ordinal, section in enumerate(chunked.sections):
+            self.rows(
+                "INSERT INTO sections VALUES(?,?,?,?,?,?,?)",
+                *(file_id, ordinal, section.slug, json.dumps(section.path)),
+                *(section.level, section.first_line, section.last_line),
+            )
+        for entry in entries:
+            self._add_chunk(file_id, entry)
+
+    def _add_chunk(self, file_id: int, entry: Entry) -> None:
+        chunk = entry.chunk
+        chunk_id = self.value(
+            "INSERT INTO chunks(file_id, ordinal, slug, heading, first_line, "
+            "last_line, lead, body, tail) VALUES(?,?,?,?,?,?,?,?,?) RETURNING id",
+            *(file_id, chunk.ordinal, chunk.section.slug, chunk.heading),
+            *(chunk.first_line, chunk.last_line, chunk.lead, chunk.body, chunk.tail),
+        )
+        self.rows(
+            "INSERT INTO words(rowid, title, heading, body) VALUES(?,?,?,?)",
+            *(chunk_id, *entry.words),
+        )
+        self.rows(
+            "INSERT INTO trigrams(rowid, body) VALUES(?,?)", chunk_id, entry.trigrams
+        )
+        for ordinal, vector_id in enumerate(entry.vector_ids):
+            self.rows("INSERT INTO windows VALUES(?,?,?)", chunk_id, ordinal, vector_id)
+            self.rows("UPDATE vectors SET spare = 0 WHERE id = ?", vector_id)
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, StoredChunk]:
+        """Return the chunks with these ids, by id."""
+        rows = self.rows(
+            f"SELECT {_CHUNK_COLUMNS} WHERE c.id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(ids)),
+        )
+        return {row[0]: StoredChunk(*row) for row in rows}
+
+    def all_chunks(self) -> list[StoredChunk]:
+        """Return every chunk, by path and ordinal."""
+        rows = self.rows(f"SELECT {_CHUNK_COLUMNS} ORDER BY f.path, c.ordinal")
+        return [StoredChunk(*row) for row in rows]
+
+    # -- vectors ----------------------------------------------------------------
+
+    def space(self, fingerprint: str) -> Space | None:
+        """Return the vector space of that fingerprint, if this index has it."""
+        rows = self.rows(
+            "SELECT id, fingerprint, backend, model, dimension, window FROM spaces "
+            "WHERE fingerprint = ?",
+            fingerprint,
+        )
+        if not rows:
+            return None
+        space_id, _, backend, model, dimension, window = rows[0]
+        capacity = Capacity(dimension, window)
+        return Space(space_id, fingerprint, backend, model, capacity)
+
+    def add_space(self, identity: ModelIdentity, capacity: Capacity) -> Space:
+        """Open a vector space for a model that this index has not seen."""
+        space_id = self.value(
+            "INSERT INTO spaces(fingerprint, backend, model, dimension, window) "
+            "VALUES(?,?,?,?,?) RETURNING id",
+            *(identity.fingerprint, identity.backend, identity.model),
+            *(capacity.dimension, capacity.window),
+        )
+        return Space(
+            space_id, identity.fingerprint, identity.backend, identity.model, capacity
+        )
+
+    def remove_other_spaces(self, space_id: int) -> None:
+        """Drop every vector space but one, with its vectors."""
+        self.rows("DELETE FROM spaces WHERE id <> ?", space_id)
+
+    def add_vectors(self, space_id: int, vectors: Mapping[bytes, bytes]) -> None:
+        """Keep vectors (little-endian float32) under the SHA-256 of their texts."""
+        self.run_many(
+            "INSERT OR IGNORE INTO vectors(space_id, spare, text_sha256, vector) "
+            "VALUES(?, 1, ?, ?)",
+            [(space_id, digest, vector) for digest, vector in vectors.items()],
+        )
+
+    def vector_ids(self, space_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the ids of those texts that have a vector in this space."""
+        found = {}
+        for digest in digests:
+            vector_id = self.value(
+                "SELECT id FROM vectors WHERE space_id = ? AND text_sha256 = ?",
+                *(space_id, digest),
+            )
+            if vector_id is not None:
+                found[digest] = int(vector_id)
+        return found
+
+    def drop_spare_vectors(self, space_id: int, keep: int) -> None:
+        """Drop the oldest vectors that no chunk uses, but for ``keep`` of them."""
+        self.rows(
+            "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors "
+            "WHERE space_id = ? AND spare = 1 ORDER BY id DESC LIMIT -1 OFFSET ?)",
+            *(space_id, keep),
+        )
+
+    def live_vector_ids(self, space_id: int) -> list[int]:
+        """Return the ids of the vectors that chunks use, ascending."""
+        rows = self.rows(
+            "SELECT id FROM vectors WHERE space_id = ? AND spare = 0 ORDER BY id",
+            space_id,
+        )
+        return [row[0] for row in rows]
+
+    def vectors(self, ids: Sequence[int]) -> list[bytes]:
+        """Return the vectors with these ascending ids, in that order."""
+        rows = self.rows(
+            "SELECT vector FROM vectors WHERE id IN (SELECT value FROM json_each(?)) "
+            "ORDER BY id",
+            json.dumps(list(ids)),
+        )
+        return [row[0] for row in rows]
+
+    def nearest(
+        self, space_id: int, vector: bytes, count: int
+    ) -> list[tuple[int, float]]:
+        """Return (vector id, cosine) of the nearest live vectors, by sqlite-vec."""
+        rows = self.rows(
+            "SELECT id, vec_distance_cosine(vector, ?) AS distance FROM vectors "
+            "WHERE space_id = ? AND spare = 0 ORDER BY distance, id LIMIT ?",
+            *(vector, space_id, count),
+        )
+        return [(row[0], 1.0 - row[1]) for row in rows]
+
+    def chunks_of_vectors(self, vector_ids: Sequence[int]) -> dict[int, list[int]]:
+        """Return, for each vector, the ids of the chunks it stands for."""
+        rows = self.rows(
+            "SELECT vector_id, chunk_id FROM windows WHERE vector_id IN "
+            "(SELECT value FROM json_each(?)) ORDER BY vector_id, chunk_id",
+            json.dumps(list(vector_ids)),
+        )
+        found: dict[int, list[int]] = {}
+        for vector_id, chunk_id in rows:
+            found.setdefault(vector_id, []).append(chunk_id)
+        return found
+
+    def text_in_vectors(self, space_id: int) -> tuple[int, int]:
+        """Return the characters of text inside a vector of the space, and of all."""
+        row = self.rows(
+            "SELECT coalesce(sum(length(body)) FILTER (WHERE EXISTS (SELECT 1 FROM "
+            "windows w JOIN vectors v ON v.id = w.vector_id WHERE w.chunk_id = c.id "
+            "AND v.space_id = ?)), 0), coalesce(sum(length(body)), 0) FROM chunks c",
+            space_id,
+        )[0]
+        return int(row[0]), int(row[1])
+
+    # -- full text --------------------------------------------------------------
+
+    def search_words(self, query: str, count: int) -> list[tuple[int, float]]:
+        """Return (chunk id, BM25, higher is better) of the best chunks for words."""
+        return self._search("words", query, count)
+
+    def search_trigrams(self, query: str, count: int) -> list[tuple[int, float]]:
+        """Return (chunk id, BM25, higher is better) of the best for substrings."""
+        return self._search("trigrams", query, count)
+
+    def _search(self, table: str, query: str, count: int) -> list[tuple[int, float]]:
+        rows = self.rows(
+            f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH ? "
+            "ORDER BY rank, rowid LIMIT ?",
+            *(query, count),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def stems(self, tokens: Iterable[str]) -> dict[str, str]:
+        """Return each token as the word index stores it ('' where it keeps none)."""
+        return {
+            token: " ".join(self.tokenize(WORDS_TOKENIZER, token)) for token in tokens
+        }
+
+    def document_frequencies(self, stems: Iterable[str]) -> dict[str, int]:
+        """Return in how many chunks each stem occurs."""
+        return {
+            stem: self.value("SELECT doc FROM words_vocabulary WHERE term = ?", stem)
+            or 0
+            for stem in stems
+        }

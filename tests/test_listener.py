@@ -1,0 +1,393 @@
+import errno
+import logging
+import os
+import socket
+import stat
+import time
+
+import pytest
+import uvicorn
+from loopback import connect, eventually, read_answer, read_to_end, serving
+
+from docs_rag.admission import Limits, Policy
+from docs_rag.errors import ConfigError
+from docs_rag.listener import DeadlineProtocol, listening, uvicorn_options
+from docs_rag.netguard import Binding, Exposure, decide_binding
+
+HEAD_SECONDS = 0.5
+# Deadlines are checked from below exactly, from above with patience.
+PATIENCE_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serving(head_seconds=HEAD_SECONDS, keep_alive_seconds=2) as running:
+        yield running
+
+
+def seconds_until_closed(client):
+    started_at = time.monotonic()
+    assert read_to_end(client) == b""
+    return time.monotonic() - started_at
+
+
+def test_silent_connection(site):
+    """A connection on which no request comes is closed."""
+    with site.connect() as client:
+        waited = seconds_until_closed(client)
+
+    assert HEAD_SECONDS * 0.8 < waited < PATIENCE_SECONDS
+    eventually(lambda: site.connections() == 0)
+
+
+@pytest.mark.parametrize("drip", [b"x", b"X: y\r\n", b"\r\n"])
+def test_slow_head(site, drip):
+    """A head that drips does not extend its time by dripping."""
+    started_at = time.monotonic()
+    with site.connect() as client:
+        client.settimeout(0.05)
+        client.sendall(b"POST /mcp HTTP/1.1\r\n" if drip != b"\r\n" else b"")
+        closed = False
+        while not closed:
+            assert time.monotonic() - started_at < PATIENCE_SECONDS
+            try:
+                client.sendall(drip)
+                closed = client.recv(4096) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                closed = True
+
+    assert time.monotonic() - started_at > HEAD_SECONDS * 0.8
+
+
+def test_slow_head_after_a_request(site):
+    """The deadline holds for the second head of a connection as for the first."""
+    with site.connect() as client:
+        client.sendall(site.request())
+        assert read_answer(client).status == 200
+        client.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
+        waited = seconds_until_closed(client)
+
+    assert HEAD_SECONDS * 0.8 < waited < 1.9
+
+
+def test_slow_head_behind_a_request(site):
+    """It holds for a head that began to arrive together with the request before."""
+    with site.connect() as client:
+        client.sendall(site.request("HEAD", "/healthz") + b"POST /mcp HT")
+        assert read_answer(client, "HEAD").status == 200
+        client.sendall(b"TP/1.1\r\n")
+        waited = seconds_until_closed(client)
+
+    assert HEAD_SECONDS * 0.8 < waited < 1.9
+
+
+def test_idle_connection(site):
+    """Between requests the keep-alive time counts, not the time for a head."""
+    with site.connect() as client:
+        for _ in range(2):
+            client.sendall(site.request())
+            assert read_answer(client).status == 200
+            time.sleep(HEAD_SECONDS * 1.6)
+        client.sendall(site.request())
+        assert read_answer(client).status == 200
+        waited = seconds_until_closed(client)
+
+    assert waited > HEAD_SECONDS * 2
+
+
+def test_pipelined_requests(site):
+    """Requests sent in one go are answered in order, and none is cut off."""
+    paths = ["/mcp", "/healthz", "/unknown", "/mcp/"] * 5
+    requests = b"".join(
+        site.request("GET" if path == "/healthz" else "POST", path) for path in paths
+    )
+    requests += site.request(headers=[("Connection", "close")])
+    with site.connect() as client:
+        client.sendall(requests)
+        received = read_to_end(client)
+
+    statuses = [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"200", b"200", b"404", b"200"] * 5 + [b"200"]
+
+
+def test_long_call_is_not_a_slow_head(site):
+    """The time for a head does not run while a request is being answered."""
+    with site.connect() as client:
+        client.sendall(site.request(headers=[("X-Do", "wait")]))
+        eventually(lambda: site.connections() == 1)
+        client.settimeout(HEAD_SECONDS * 2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        client.sendall(b"POST /mcp HTTP/1.1\r\n")
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+
+
+def test_skipped_body_has_a_deadline():
+    """A body that a refusal left behind may not drip for ever."""
+    with serving(head_seconds=HEAD_SECONDS) as server, server.connect() as client:
+        client.sendall(server.request(host="evil", headers=[("Content-Length", "999")]))
+        assert read_answer(client).status == 421
+        client.settimeout(0.05)
+        closed = False
+        started_at = time.monotonic()
+        while not closed:
+            assert time.monotonic() - started_at < PATIENCE_SECONDS
+            try:
+                client.sendall(b"x")
+                closed = client.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                closed = True
+
+
+def test_client_that_does_not_read():
+    """A client that takes nothing of its answer is cut off, and its call ended."""
+    with serving(body_seconds=0.3) as server, server.connect() as client:
+        client.sendall(server.request(headers=[("X-Do", "stream")]))
+        eventually(lambda: server.application.scopes)
+        eventually(lambda: server.connections() == 0)
+        eventually(lambda: server.guard._in_flight["/mcp"] == 0)
+
+
+def test_client_that_reads_slowly():
+    """A client that goes on reading, however slowly, is not cut off for it."""
+    with serving(body_seconds=0.5) as server, server.connect() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        client.sendall(server.request(headers=[("X-Do", "stream")]))
+        for _ in range(30):
+            received = 0
+            while received < 1 << 20:
+                received += len(client.recv(1 << 18))
+            time.sleep(0.05)
+
+        assert server.connections() == 1
+
+
+def test_many_connections():
+    """Five hundred at once are served or sent away, and leave nothing behind."""
+    with serving(max_connections=100) as server:
+        descriptors = len(os.listdir("/dev/fd"))
+        clients = [server.connect() for _ in range(500)]
+        statuses = []
+        for client in clients:
+            with client:
+                try:
+                    client.sendall(server.request(headers=[("Connection", "close")]))
+                    statuses.append(read_answer(client).status)
+                except ConnectionError:
+                    statuses.append(0)
+        eventually(lambda: server.connections() == 0)
+        eventually(lambda: len(os.listdir("/dev/fd")) <= descriptors)
+
+        assert set(statuses) == {200, 503, 0}
+        assert statuses.count(200) >= 100
+        assert statuses.count(503) <= 100
+        assert server.ask().status == 200
+
+
+def test_connection_over_the_limit():
+    """One connection too many gets a polite answer, and then room when it is free."""
+    with serving(max_connections=2) as server:
+        with server.connect(), server.connect():
+            eventually(lambda: server.connections() == 2)
+            refused = server.ask("GET", "/healthz", host="evil")
+        eventually(lambda: server.connections() == 0)
+        served = server.ask()
+
+    assert refused.status == 503
+    assert refused.value("retry-after") == "1"
+    assert refused.value("connection") == "close"
+    assert served.status == 200
+
+
+def test_offer_of_http2_is_not_worth_a_warning(site, caplog):
+    """An upgrade that is not taken leaves no warning, and the request is served."""
+    offer = [("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings")]
+
+    assert site.ask(headers=[*offer, ("HTTP2-Settings", "AAMAAABk")]).status == 200
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def test_options_are_safe():
+    """uvicorn is told to trust no proxy, show no name, speak no WebSocket."""
+    limits = Limits(head_seconds=3, keep_alive_seconds=4, shutdown_seconds=2)
+    policy = Policy(decide_binding("localhost", None), 1, limits=limits)
+    options = uvicorn_options(policy)
+    config = uvicorn.Config(lambda: None, **options)
+
+    assert issubclass(options["http"], DeadlineProtocol)
+    assert options["http"].limits is limits
+    assert not config.proxy_headers
+    assert not config.server_header
+    assert not config.access_log
+    assert config.ws == "none"
+    assert config.timeout_keep_alive == 4
+    assert config.timeout_graceful_shutdown == 2
+    assert config.h11_max_incomplete_event_size == limits.max_head_bytes
+    assert DeadlineProtocol.limits == Limits()
+
+
+def test_endless_head(site):
+    """A head that does not end is refused long before its time is over."""
+    with site.connect() as client:
+        client.sendall(b"POST /mcp HTTP/1.1\r\n")
+        try:
+            for _ in range(100):
+                client.sendall(b"X: " + b"y" * 8000 + b"\r\n")
+        except ConnectionError:
+            pass
+        received = read_to_end(client)
+
+    assert received == b"" or received.startswith(b"HTTP/1.1 400 ")
+
+
+def test_shutdown_with_a_call_running():
+    """A call that does not end holds up the end of the server for a bounded time."""
+    started_at = None
+    with serving(shutdown_seconds=1) as server, server.connect() as client:
+        client.sendall(server.request(headers=[("X-Do", "wait")]))
+        eventually(lambda: server.application.scopes)
+        started_at = time.monotonic()
+        server.server.should_exit = True
+        eventually(lambda: "lifespan.shutdown" in server.application.events)
+
+    assert time.monotonic() - started_at < PATIENCE_SECONDS
+
+
+def test_unix_socket(tmp_path):
+    """A unix socket is its owner's alone, is served, and is gone afterwards."""
+    path = tmp_path / "docs rag.sock"
+    with serving(f"unix:{path}") as server:
+        mode = path.stat().st_mode
+        answer = server.ask(host="localhost")
+        foreign = server.ask(host="evil.example")
+
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+    assert (answer.status, foreign.status) == (200, 421)
+    assert not path.exists()
+
+
+def test_unix_socket_left_behind(tmp_path):
+    """A socket that nobody serves any more is replaced."""
+    path = tmp_path / "d.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    with serving(f"unix:{path}") as server:
+        assert server.ask(host="localhost").status == 200
+
+
+def test_unix_socket_in_use(tmp_path):
+    """A socket that somebody serves is left to him."""
+    binding = decide_binding(f"unix:{tmp_path}/d.sock", None)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(binding.unix_path)
+        other.listen()
+        with pytest.raises(ConfigError, match="in use"), listening(binding, 0):
+            pass
+
+        connect(socket.AF_UNIX, binding.unix_path).close()
+
+
+def test_file_in_place_of_a_unix_socket(tmp_path):
+    """A file that is no socket is never removed, nor is what a link points to."""
+    binding = decide_binding(f"unix:{tmp_path}/d.sock", None)
+    for make in (
+        lambda path: path.write_text("precious"),
+        lambda path: path.symlink_to(tmp_path / "precious"),
+    ):
+        path = tmp_path / "d.sock"
+        make(path)
+        with pytest.raises(ConfigError, match="not a socket"), listening(binding, 0):
+            pass
+
+        assert path.is_symlink() or path.read_text() == "precious"
+        path.unlink()
+
+
+def test_unix_socket_in_no_directory(tmp_path):
+    """A path that cannot be is an error that names it."""
+    binding = decide_binding(f"unix:{tmp_path}/missing/d.sock", None)
+
+    with pytest.raises(ConfigError, match="missing/d.sock"), listening(binding, 0):
+        pass
+
+
+def test_one_port_for_all_addresses():
+    """Where any free port will do, both loopback addresses get the same."""
+    with listening(decide_binding("localhost", None), 0) as sockets:
+        names = [one.getsockname() for one in sockets]
+
+    assert [name[0] for name in names] == ["127.0.0.1", "::1"]
+    assert names[0][1] == names[1][1] != 0
+    assert all(one.fileno() == -1 for one in sockets)
+
+
+def test_loopback_is_not_every_interface():
+    """Only the loopback addresses are bound, and IPv6 takes no IPv4 with it."""
+    with listening(decide_binding("::1", None), 0) as (only,):
+        assert only.getsockname()[0] == "::1"
+        assert only.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+
+
+def test_port_in_use():
+    """A port that is taken is an error that names address, port and remedy."""
+    binding = decide_binding("127.0.0.1", None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with (
+            pytest.raises(ConfigError, match=f"127.0.0.1 port {port}.*RAG_PORT"),
+            listening(binding, port),
+        ):
+            pass
+
+
+def test_second_address_in_use():
+    """If somebody else has the port on IPv6, localhost would mean him: an error."""
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        port = other.getsockname()[1]
+        with (
+            pytest.raises(ConfigError, match=f"::1 port {port}"),
+            listening(decide_binding("localhost", None), port),
+        ):
+            pass
+
+
+def make_exposed(*addresses):
+    """A binding to addresses that no machine has, so that nothing is exposed."""
+    return Binding(
+        Exposure.EXPOSED, addresses[0], addresses, frozenset(), frozenset(), ""
+    )
+
+
+def test_address_of_another_machine():
+    """An address that this machine does not have is an error that names it."""
+    with (
+        pytest.raises(ConfigError, match=r"192\.0\.2\.1.*no address of this machine"),
+        listening(make_exposed("192.0.2.1"), 0),
+    ):
+        pass
+
+
+def test_one_address_is_missing():
+    """Of several addresses those that exist are enough: a machine may lack IPv6."""
+    with listening(make_exposed("192.0.2.1", "127.0.0.1"), 0) as sockets:
+        assert [one.getsockname()[0] for one in sockets] == ["127.0.0.1"]
+
+
+def test_name_that_does_not_resolve():
+    """A name that nobody knows is an error that names it."""
+    with (
+        pytest.raises(ConfigError, match="no-such-host.invalid"),
+        listening(make_exposed("no-such-host.invalid"), 0),
+    ):
+        pass
+
+
+def test_errno_names_are_known():
+    """The two errors that mean a missing address exist on this system."""
+    assert errno.EADDRNOTAVAIL != errno.EAFNOSUPPORT
