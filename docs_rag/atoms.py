@@ -89,9 +89,10 @@ class _Builder:
     def add(self, block: Block, limit: int, cost: float, owner: Block | None) -> None:
         """Add a block; its first atom costs ``cost``, and ``limit`` is what fits."""
         is_list = block.kind is BlockKind.LIST
-        if not is_list and self._lines.size(block.first, block.last) <= limit:
+        tail = block.open_tail()
+        size = self._lines.size(block.first, block.last) + len(tail) + bool(tail)
+        if not is_list and size <= limit:
             heading = block.kind is BlockKind.HEADING
-            tail = block.open_tail()
             self.atoms.append(
                 Atom(block.first, block.last, cost, "", tail, owner, heading)
             )
@@ -105,8 +106,7 @@ class _Builder:
 
     def _add_lines(self, block: Block, cost: float) -> None:
         table = block.kind is BlockKind.TABLE
-        # A header longer than half a chunk would leave no room for the rows.
-        lead = block.lead if len(block.lead) <= self._max_chars // 2 else ""
+        lead, tail = self._frame(block)
         number = block.first
         while True:
             head = number <= block.head_last or block.kind is BlockKind.HEADING
@@ -117,7 +117,7 @@ class _Builder:
                     last=number,
                     cost=cost,
                     lead=lead if number > block.head_last else "",
-                    tail="" if ends_closed else block.tail,
+                    tail="" if ends_closed else tail,
                     owner=None if table else block,
                     keeps_next=head,
                 )
@@ -127,6 +127,14 @@ class _Builder:
             following = self._lines.next_solid(number + 1)
             cost = self._line_cost(block, number, following)
             number = following
+
+    def _frame(self, block: Block) -> tuple[str, str]:
+        """Return lead and tail, or less where they would leave no room for lines."""
+        table = block.kind is BlockKind.TABLE
+        if len(block.lead) + len(block.tail) <= self._max_chars // (2 if table else 4):
+            return block.lead, block.tail
+        mark = block.tail.strip(" >")
+        return (mark, mark) if len(mark) <= self._max_chars // 8 else ("", "")
 
     def _line_cost(self, block: Block, number: int, following: int) -> float:
         closing = following == block.last and block.closed and bool(block.tail)

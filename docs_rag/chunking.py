@@ -17,7 +17,7 @@ from docs_rag.blocks import parse_blocks
 from docs_rag.frontmatter import FrontMatter, read_front_matter
 from docs_rag.headings import slugify
 from docs_rag.lines import Lines, elide_payloads
-from docs_rag.outline import Outline, Part, Run, RunBuilder, build_outline
+from docs_rag.outline import Outline, Run, RunBuilder, build_outline
 from docs_rag.packing import Packer, Span
 from docs_rag.records import Chunk, ChunkedDocument
 
@@ -34,6 +34,8 @@ CHUNKER_VERSION = 1
 
 # A smaller chunk has no room for a lead, a line and a tail.
 MIN_BUDGET_CHARS = 100
+# Front matter takes at most a third of the first chunk.
+MAX_LEAD_SHARE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,12 @@ class ChunkPolicy:
     def __post_init__(self) -> None:
         if self.max_chars < MIN_BUDGET_CHARS:
             raise ValueError(
-                f"max_chars is {self.max_chars}; "
-                f"set it to {MIN_BUDGET_CHARS} or more"
+                f"max_chars is {self.max_chars}: set it to {MIN_BUDGET_CHARS} or more"
             )
         for name in ("min_chars", "overlap_chars"):
-            if not 0 <= getattr(self, name) <= self.max_chars // 2:
+            if getattr(self, name) < 0:
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}; "
-                    f"set it between 0 and half of max_chars ({self.max_chars // 2})"
+                    f"{name} is {getattr(self, name)}: set it to 0 or more"
                 )
 
     @property
@@ -91,3 +91,59 @@ def chunk_markdown(
         chunks=tuple(_chunks(lines, outline, spans)),
         line_count=lines.count,
     )
+
+
+def _first_title(outline: Outline) -> str:
+    titles = (p.section.path[0] for p in outline.parts if p.section.level == 1)
+    return next(titles, "")
+
+
+def _spans(
+    lines: Lines, outline: Outline, policy: ChunkPolicy, front: FrontMatter
+) -> Iterator[Span]:
+    first_path = outline.parts[0].section.path
+    heading = first_path[0] if first_path else ""
+    lead = front.lead(heading, policy.max_chars // MAX_LEAD_SHARE)
+    lead_chars = len(lead) + 1 if lead else 0
+    builder = RunBuilder(lines, outline, policy.max_chars, policy.min_chars, lead_chars)
+    for run in builder.runs():
+        yield from _run_spans(lines, run, policy, lead)
+        lead = ""
+
+
+def _run_spans(
+    lines: Lines, run: Run, policy: ChunkPolicy, lead: str
+) -> Iterator[Span]:
+    last = run.parts[-1].blocks[-1]
+    tail = last.open_tail()
+    if run.size + (len(tail) + 1 if tail else 0) <= policy.max_chars:
+        return iter([Span(run.parts[0].blocks[0].first, last.last, lead, tail)])
+    blocks = [block for part in run.parts for block in part.blocks]
+    lead_chars = len(lead) + 1 if lead else 0
+    return Packer(
+        lines=lines,
+        atoms=build_atoms(lines, blocks, policy.max_chars, lead_chars),
+        max_chars=policy.max_chars,
+        min_chars=policy.min_chars,
+        overlap_chars=min(policy.overlap_chars, policy.max_chars // 3),
+        lead=lead,
+    ).spans()
+
+
+def _chunks(lines: Lines, outline: Outline, spans: Iterator[Span]) -> Iterator[Chunk]:
+    starts = [part.section.first_line for part in outline.parts]
+    for ordinal, span in enumerate(spans):
+        first = bisect_right(starts, span.first) - 1
+        parts = outline.parts[first : bisect_right(starts, span.last)]
+        main = next((part for part in parts if part.speaks), parts[0])
+        body = lines.text(span.first, span.last) if span.body is None else span.body
+        yield Chunk(
+            ordinal=ordinal,
+            sections=tuple(part.section for part in parts),
+            section=main.section,
+            first_line=span.first,
+            last_line=span.last,
+            body=body,
+            lead=span.lead,
+            tail=span.tail,
+        )

@@ -140,7 +140,9 @@ class RunBuilder:
                 left, right = previous[0], group[0]
                 # Its last chunk must be of this row, not of a part below it.
                 touching = left.parts[-1].depth <= depth
-                if right.size < self.min_chars and self._may_join(left, right, touching):
+                if right.size < self.min_chars and self._may_join(
+                    left, right, touching
+                ):
                     self._join(left, right)
                     continue
             kept.append(group)
