@@ -35,9 +35,8 @@ MAX_FENCE_LEAD_CHARS = 120
 # Longer HTML is taken to say something without looking closer.
 MAX_MARKUP_CHARS = 2000
 
-_COMMENT_OR_ANCHOR = re.compile(
-    r"<!--.*?-->|<(a|span|div)\b[^<>]*>\s*</\1>|<a\b[^<>]*/>", re.DOTALL
-)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ANCHOR = re.compile(r"<(a|span|div)\b[^<>]*\b(?:id|name)=[^<>]*(?:/>|>\s*</\1>)")
 _CONTAINER_MARK = re.compile(r"[^>\s]")
 
 
@@ -55,6 +54,7 @@ class BlockKind(enum.StrEnum):
     FENCE = "fence"
     CODE = "code"
     HTML = "html"
+    ANCHOR = "anchor"
     RULE = "rule"
     DEFINITION = "definition"
 
@@ -67,8 +67,9 @@ class Block:
     ``head_last`` is the last line that must not part from the next one (a fence's
     opening, a table's delimiter row). ``lead`` and ``tail`` are what a piece of the
     block needs before and after it when the block is split; ``closed`` is false for a
-    fence that nothing closes. ``source`` is the inline markdown of a heading.
-    ``silent`` blocks hold no text for a reader: rules, comments, anchors, link targets.
+    fence that nothing closes. ``silent`` blocks hold no text for a reader: rules,
+    comments, anchors, link targets. A heading has its inline markdown as ``source`` and
+    its own first line as ``heading_line``; its ``first`` takes in the anchors above it.
     """
 
     kind: BlockKind
@@ -77,6 +78,7 @@ class Block:
     children: "tuple[Block, ...]" = ()
     level: int = 0
     source: str = ""
+    heading_line: int = 0
     head_last: int = 0
     lead: str = ""
     tail: str = ""
@@ -226,7 +228,12 @@ class _Builder:
         match block.kind:
             case BlockKind.HEADING:
                 level = int(token.tag[1:]) if token.level == 0 else 0
-                return replace(block, level=level, source=following.content)
+                return replace(
+                    block,
+                    level=level,
+                    source=following.content,
+                    heading_line=block.first,
+                )
             case BlockKind.FENCE:
                 return self._fence(block, token)
             case BlockKind.TABLE:
@@ -236,7 +243,7 @@ class _Builder:
             case BlockKind.RULE | BlockKind.DEFINITION:
                 return replace(block, silent=True)
             case BlockKind.HTML | BlockKind.PARAGRAPH:
-                return replace(block, silent=self._is_markup(block))
+                return self._without_text(block)
             case _:
                 return block
 
@@ -256,11 +263,19 @@ class _Builder:
             closed=_line_count(token.content) < end - start - 1,
         )
 
-    def _is_markup(self, block: Block) -> bool:
+    def _without_text(self, block: Block) -> Block:
+        """Mark comments and anchors."""
         if self.lines.size(block.first, block.last) > MAX_MARKUP_CHARS:
-            return False
+            return block
         text = self.lines.text(block.first, block.last)
-        return "<" in text and not _COMMENT_OR_ANCHOR.sub("", text).strip()
+        if "<" not in text:
+            return block
+        rest = _COMMENT.sub("", text).strip()
+        if not rest:
+            return replace(block, silent=True)
+        if not _ANCHOR.sub("", rest).strip():
+            return replace(block, kind=BlockKind.ANCHOR, silent=True)
+        return block
 
     def _tiled(self, parent: Block, children: list[Block]) -> tuple[Block, ...]:
         """Give lines that no child claims to the child after them, or the last one."""

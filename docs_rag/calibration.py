@@ -7,11 +7,11 @@ another. So each index carries the noise level of its own, measured when it is b
 
 import numpy as np
 
-from docs_rag.ranking import Background
 from docs_rag.records import Embedder, Purpose
 from docs_rag.schema import Space
 from docs_rag.store import Store
 from docs_rag.vectors import from_bytes
+from docs_rag.verdict import Background
 
 # Everyday questions from many fields, so that no technical corpus answers more than
 # a few of them; the median and the quartiles below do not feel those few.

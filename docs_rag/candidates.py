@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from docs_rag.lexical import match_any, query_substrings, query_words, words
-from docs_rag.ranking import Evidence, RankedList
+from docs_rag.ranking import RankedList
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
 from docs_rag.vectors import VectorEngine
+from docs_rag.verdict import Evidence
 
 # A question is a sentence; a pasted page is cut to its most telling words.
 _MAX_WORDS = 64

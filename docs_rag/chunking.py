@@ -43,8 +43,8 @@ class ChunkPolicy:
     """
     How long passages are, in characters.
 
-    ``max_chars`` bounds a passage's text, ``min_chars`` is what a section needs to stand
-    alone, ``overlap_chars`` bounds what is repeated where an oversized block is cut.
+    ``max_chars`` bounds a passage's text, ``min_chars`` is what a section needs to
+    stand alone, ``overlap_chars`` bounds what is repeated where a block is cut.
     """
 
     max_chars: int = 1200
@@ -131,7 +131,7 @@ def _run_spans(
 
 
 def _chunks(lines: Lines, outline: Outline, spans: Iterator[Span]) -> Iterator[Chunk]:
-    starts = [part.section.first_line for part in outline.parts]
+    starts = [part.blocks[0].first for part in outline.parts]
     for ordinal, span in enumerate(spans):
         first = bisect_right(starts, span.first) - 1
         parts = outline.parts[first : bisect_right(starts, span.last)]

@@ -138,9 +138,9 @@ def _plain(key: str) -> str:
 def _texts(values: _Values, keys: Iterable[str]) -> Iterator[str]:
     for value in filter(None, map(values.get, keys)):
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str | int | float):
-                if text := " ".join(str(item).split()):
-                    yield text
+            text = " ".join(str(item).split()) if isinstance(item, str | int) else ""
+            if text:
+                yield text
 
 
 def _unquoted(lines: Iterable[str]) -> str:

@@ -7,13 +7,15 @@ same parent, so that the topmost sections of a run are siblings.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from docs_rag.blocks import Block, BlockKind, BlockTree
 from docs_rag.headings import Heading, number_slugs, read_heading
 from docs_rag.lines import Lines
 from docs_rag.records import Section
+
+_ABOVE = {BlockKind.ANCHOR, BlockKind.HTML}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,12 @@ class Outline:
 
 def build_outline(tree: BlockTree, line_count: int) -> Outline:
     """Cut the top-level blocks into sections, nested by heading level."""
-    starts = list(_starts(tree))
-    slugs = number_slugs(heading.slug for _, heading in starts if heading)
-    ends = [start for start, _ in starts[1:]] + [len(tree.blocks)]
+    openings = list(_openings(tree))
+    slugs = number_slugs(heading.slug for heading, _ in openings if heading)
+    ends = [blocks[0].heading_line - 1 for _, blocks in openings[1:]]
     parts: list[Part] = []
     above: list[Part] = []
-    for (start, heading), end in zip(starts, ends, strict=True):
-        blocks = tree.blocks[start:end]
+    for (heading, blocks), end in zip(openings, [*ends, line_count], strict=True):
         level = blocks[0].level if heading else 0
         while above and above[-1].section.level >= level:
             above.pop()
@@ -57,10 +58,8 @@ def build_outline(tree: BlockTree, line_count: int) -> Outline:
             path=(*outer, heading.title) if heading else (),
             slug=next(slugs) if heading else "",
             level=level,
-            first_line=blocks[0].first,
-            last_line=(
-                tree.blocks[end].first - 1 if end < len(tree.blocks) else line_count
-            ),
+            first_line=blocks[0].heading_line or blocks[0].first,
+            last_line=end,
         )
         text = blocks[1:] if heading else blocks
         part = Part(section, blocks, len(above), not all(b.silent for b in text))
@@ -71,17 +70,40 @@ def build_outline(tree: BlockTree, line_count: int) -> Outline:
     return Outline(tuple(parts), tuple(part for part in parts if part.depth == 0))
 
 
-def _starts(tree: BlockTree) -> Iterator[tuple[int, Heading | None]]:
-    """Yield the block each section starts with; no heading for text before the first."""
-    for index, block in enumerate(tree.blocks):
-        heading = None
+def _openings(tree: BlockTree) -> Iterator[tuple[Heading | None, list[Block]]]:
+    """Yield each section's heading, if it has one, and its blocks."""
+    heading: Heading | None = None
+    blocks: list[Block] = []
+    for block in tree.blocks:
+        found = None
         if block.kind is BlockKind.HEADING:
-            heading = read_heading(block.source, tree.environment)
+            found = read_heading(block.source, tree.environment)
         # A heading without words has nothing to be cited by: its line stays text.
-        if heading and heading.title:
-            yield index, heading
-        elif index == 0:
-            yield index, None
+        if found and found.title:
+            block = _with_anchors(blocks, block)
+            if blocks:
+                yield heading, blocks
+            heading, blocks = found, [block]
+        else:
+            blocks.append(block)
+    if blocks:
+        yield heading, blocks
+
+
+def _with_anchors(blocks: list[Block], heading: Block) -> Block:
+    """
+    Take anchors right above a heading, and the comments on them, from ``blocks``.
+
+    They are the names that the heading had before.
+    """
+    start = len(blocks)
+    while start and blocks[start - 1].silent and blocks[start - 1].kind in _ABOVE:
+        start -= 1
+    above = blocks[start:]
+    if not any(block.kind is BlockKind.ANCHOR for block in above):
+        return heading
+    del blocks[start:]
+    return replace(heading, first=above[0].first)
 
 
 @dataclass(slots=True)

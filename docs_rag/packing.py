@@ -83,7 +83,7 @@ class Packer:
         return self.lead if start == 0 else self.atoms[start].lead
 
     def _extra(self, start: int, stop: int) -> int:
-        """Count the characters of lead and tail, with the line ends that set them off."""
+        """Count the characters of lead and tail, line ends included."""
         lead, tail = self._lead(start), self.atoms[stop - 1].tail
         return sum(len(part) + 1 for part in (lead, tail) if part)
 
@@ -142,13 +142,18 @@ class Packer:
         return Span(self.atoms[start].first, last.last, self._lead(start), tail)
 
     def _excerpt(self, start: int, stop: int) -> str:
-        """Begin the line that a heading could not keep, so that it does not stand alone."""
-        text = self.lines.line(self.atoms[stop].first).strip()
+        """Begin the line that a heading could not keep, lest it stand alone."""
+        following = self.atoms[stop]
+        opens_fence = following.tail and not following.lead
+        if following.first != following.last or opens_fence:
+            return ""
+        text = self.lines.line(following.first).strip()
         used = self._size(start, stop - 1) + self._extra(start, stop) + 3
         room = min(MAX_EXCERPT_CHARS, self.max_chars - used)
         if room < MIN_EXCERPT_CHARS:
             return ""
-        return text[: _cut_point(text, 0, room, room)].rstrip() + " …"
+        count = len(text) if len(text) <= room else _cut_point(text, 0, room, room)
+        return text[:count].rstrip() + " …"
 
     def _pieces(self, index: int) -> Iterator[Span]:
         """Cut one long line into spans of its own."""
@@ -175,7 +180,7 @@ def cut_line(text: str, room: int) -> Iterator[str]:
 
 
 def _cut_point(text: str, start: int, room: int, fair: int) -> int:
-    """Return how many characters from ``start`` on to take: to a sentence's end if near."""
+    """Return how many characters to take, up to the end of a sentence or a word."""
     window = text[start : start + min(room, fair * 5 // 4)]
     near = fair * 3 // 5
     sentences = list(_SENTENCE_END.finditer(window, near))

@@ -18,7 +18,7 @@ from docs_rag.candidates import Candidates, Searcher
 from docs_rag.errors import EmbeddingError, IndexMissingError, QueryError
 from docs_rag.freshness import FreshnessCheck
 from docs_rag.lexical import visible
-from docs_rag.ranking import Background, fuse, take_turns, verdict
+from docs_rag.ranking import fuse, take_turns
 from docs_rag.readers import ReaderPool
 from docs_rag.records import (
     Answer,
@@ -32,6 +32,7 @@ from docs_rag.schema import Space
 from docs_rag.status import corpus_status, space_in_force
 from docs_rag.store import Store
 from docs_rag.vectors import VectorEngine
+from docs_rag.verdict import Background, verdict
 
 DEFAULT_K = 5
 MAX_K = 20

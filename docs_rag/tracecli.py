@@ -11,12 +11,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TextIO
+from typing import NamedTuple, TextIO
 
 from docs_rag.errors import (
     EXIT_DONE,
     EXIT_REFUSED,
-    ConfigError,
     DocsRagError,
     StorageError,
 )
@@ -25,7 +24,7 @@ from docs_rag.traceexport import Exported, export_file, export_http, parse_heade
 from docs_rag.tracefile import replacing
 from docs_rag.tracehtml import report_html
 from docs_rag.tracemisses import collect_misses
-from docs_rag.traceoptions import Action, build_parser, parse
+from docs_rag.traceoptions import AS_SET, Action, build_parser, parse
 from docs_rag.traceprune import prune_directory, prune_file
 from docs_rag.tracereader import FileTally, trace_files
 from docs_rag.tracesettings import TraceSettings, load_trace_settings
@@ -142,16 +141,14 @@ def _export_otlp(run: Run) -> int:
 
 def _prune(run: Run) -> int:
     days = run.arguments.prune_days
-    cutoff = run.now - timedelta(
-        days=run.settings.keep_days if days is None else days
-    )
+    kept = timedelta(days=run.settings.keep_days if days == AS_SET else days)
     places = [Path(name) for name in run.arguments.files] or [run.settings.directory]
     pruned = []
     for place in places:
         if place.is_dir() or not run.arguments.files:
-            pruned += prune_directory(place, cutoff)
+            pruned += prune_directory(place, run.now - kept)
         else:
-            pruned.append(prune_file(place, cutoff))
+            pruned.append(prune_file(place, run.now - kept))
     run.stdout.write(prune_text(pruned))
     if not pruned:
         run.stdout.write(f"no trace files in {printable(str(places[0]))}\n")

@@ -7,10 +7,11 @@ distinct queries come than fit, the rarest are let go and counted.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from docs_rag.records import Match
-from docs_rag.tracereader import FileTally, Record, read_records
+from docs_rag.tracereader import FileTally, Record, parse_moment, read_records
 
 MAX_QUERIES = 100_000
 _MISSED = (Match.NONE.value, Match.WEAK.value)
@@ -92,7 +93,9 @@ class MissCounter:
             self.omitted += self._misses.pop(key).count
 
 
-def collect_misses(paths: Iterable[Path], limit: int) -> Misses:
+def collect_misses(
+    paths: Iterable[Path], limit: int, since: datetime | None = None
+) -> Misses:
     """Read files one after the other and return their most frequent misses."""
     counter = MissCounter()
     tallies = []
@@ -100,7 +103,8 @@ def collect_misses(paths: Iterable[Path], limit: int) -> Misses:
         tally = FileTally(str(path))
         tallies.append(tally)
         for record in read_records(path, tally):
-            counter.add(record)
+            if since is None or _is_after(record, since):
+                counter.add(record)
     return Misses(
         files=tuple(tallies),
         misses=counter.top(limit),
@@ -108,3 +112,8 @@ def collect_misses(paths: Iterable[Path], limit: int) -> Misses:
         calls=counter.calls,
         omitted=counter.omitted,
     )
+
+
+def _is_after(record: Record, since: datetime) -> bool:
+    moment = parse_moment(record.timestamp)
+    return moment is not None and moment >= since

@@ -8,10 +8,9 @@ ignored, because a limit that is not looked at is worse than none.
 import argparse
 import enum
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import NoReturn, TypeVar
-
-from datetime import UTC
 
 from docs_rag.errors import ConfigError
 from docs_rag.tracecheck import Limits
@@ -67,6 +66,9 @@ _USES: dict[str, tuple[Action, ...]] = {
     "price_output_per_mtok": (Action.REPORT, Action.CHECK),
     "allow_empty": (*_READERS, Action.EXPORT_OTLP),
 }
+# What --prune-days means without a number: as long as the settings say.
+AS_SET = -1.0
+_LIMITS = Limits()
 _Value = TypeVar("_Value")
 
 
@@ -96,3 +98,147 @@ def parse(argv: Sequence[str], program: str) -> argparse.Namespace:
     if not _given(arguments, "tz"):
         arguments.tz = UTC
     return arguments
+
+
+def build_parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser; it neither prints nor exits."""
+    parser = _Parser(
+        prog=program,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("files", metavar="FILES", nargs="*", help="trace files")
+    _add_actions(parser.add_argument_group("actions, one of"))
+    _add_options(parser.add_argument_group("options"))
+    _add_limits(parser.add_argument_group("limits of --check"))
+    _add_prices(parser.add_argument_group("prices, for the cost"))
+    return parser
+
+
+def _add_actions(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--report", action="store_true", help="calls, errors, latency, tokens, cost"
+    )
+    group.add_argument(
+        "--check", action="store_true", help="list what is over its limit, exit 1"
+    )
+    group.add_argument(
+        "--misses",
+        action="store_true",
+        help="queries answered none or weak, most frequent first",
+    )
+    group.add_argument(
+        "--export-otel",
+        action="store_true",
+        help="IN OUT: write the records of IN to OUT as OTLP JSON lines",
+    )
+    group.add_argument(
+        "--export-otlp",
+        metavar="URL",
+        help="post the records to an OpenTelemetry collector, OTLP over HTTP",
+    )
+    group.add_argument(
+        "--prune-days",
+        metavar="N",
+        nargs="?",
+        type=_checked(days),
+        const=AS_SET,
+        help="remove what is older than N days (default: RAG_TRACE_KEEP_DAYS, "
+        f"{DEFAULT_KEEP_DAYS})",
+    )
+
+
+def _add_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("-h", "--help", action="store_true", help="show this and exit")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "--html", metavar="OUT", type=Path, help="write the report as a page, too"
+    )
+    group.add_argument(
+        "--tz",
+        metavar="ZONE",
+        type=_checked(zone),
+        help="whose days to group by: Asia/Taipei, --tz=-05:00, local (default UTC)",
+    )
+    group.add_argument(
+        "--window-days",
+        metavar="N",
+        type=_checked(days),
+        help="leave out what is older than N days",
+    )
+    group.add_argument(
+        "--top", metavar="N", type=_checked(whole), help="rows of slow calls or misses"
+    )
+    group.add_argument(
+        "--allow-empty",
+        action="store_true",
+        help="a missing or empty file is no violation",
+    )
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--max-error-rate",
+        metavar="SHARE",
+        type=_checked(share),
+        help=f"failed calls per call (default {_LIMITS.max_error_rate:g})",
+    )
+    group.add_argument(
+        "--max-p95-ms",
+        metavar="MS",
+        type=_checked(number),
+        help=f"95th percentile of each tool (default {_LIMITS.max_p95_ms:g})",
+    )
+    group.add_argument(
+        "--max-no-match-rate",
+        metavar="SHARE",
+        type=_checked(share),
+        help="answers that say none per answer (default: no limit)",
+    )
+    group.add_argument(
+        "--max-total-tokens",
+        metavar="N",
+        type=_checked(whole),
+        help="input and output tokens together (default: no limit)",
+    )
+    group.add_argument(
+        "--cost-alert-usd",
+        metavar="USD",
+        type=_checked(number),
+        help="cost (default: RAG_COST_ALERT_USD, else no limit)",
+    )
+
+
+def _add_prices(group: argparse._ArgumentGroup) -> None:
+    for side in ("input", "output"):
+        group.add_argument(
+            f"--price-{side}-per-mtok",
+            metavar="USD",
+            type=_checked(number),
+            help=f"a million {side} tokens "
+            f"(default: RAG_PRICE_{side.upper()}_PER_MTOK)",
+        )
+
+
+def _checked(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Let argparse show the message of a reader."""
+
+    def read_argument(text: str) -> _Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read_argument
+
+
+def _attribute(action: Action) -> str:
+    return action.value.removeprefix("--").replace("-", "_")
+
+
+def _given(arguments: argparse.Namespace, name: str) -> bool:
+    value = getattr(arguments, name)
+    return value is not None and value is not False

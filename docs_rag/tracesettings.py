@@ -101,7 +101,9 @@ def zone(text: str) -> tzinfo:
     try:
         if offset is not None:
             minutes = int(offset[2]) * 60 + int(offset[3])
-            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+            return timezone(
+                timedelta(minutes=-minutes if offset[1] == "-" else minutes)
+            )
         if text == "local":
             return datetime.now(UTC).astimezone().tzinfo or UTC
         return UTC if text in ("UTC", "Z") else ZoneInfo(text)

@@ -199,7 +199,7 @@ def test_a_bad_value_names_its_variable_and_the_remedy(
 
 def test_a_bad_value_names_the_flag_or_the_file(tmp_path: Path) -> None:
     """A flag and a line of .env are named as such."""
-    with pytest.raises(ConfigError, match="^flag --port: "):
+    with pytest.raises(ConfigError, match=r"^flag --port: "):
         load(tmp_path, flags={"port": 0})
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, "RAG_PORT=x")

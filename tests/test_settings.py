@@ -50,7 +50,7 @@ def test_every_setting_is_shown_with_its_origin(environ: dict[str, str]) -> None
 
 
 def test_settings_can_be_shown_without_a_corpus(tmp_path: Path) -> None:
-    """The rows of a corpus are absent where none is chosen; an unset secret is blank."""
+    """The rows of a corpus are absent where none is chosen; no secret is blank."""
     rows = {
         row.name: row for row in describe(load_settings({"RAG_DIR": str(tmp_path)}))
     }
