@@ -106,24 +106,23 @@ class _Builder:
 
     def _add_lines(self, block: Block, cost: float) -> None:
         table = block.kind is BlockKind.TABLE
+        heading = block.kind is BlockKind.HEADING
         lead, tail = self._frame(block)
         number = block.first
-        while True:
-            head = number <= block.head_last or block.kind is BlockKind.HEADING
-            ends_closed = number == block.last and block.closed
+        while number <= block.last:
             self.atoms.append(
                 Atom(
                     first=number,
                     last=number,
                     cost=cost,
-                    lead=lead if number > block.head_last else "",
-                    tail="" if ends_closed else tail,
+                    lead=lead if block.is_open_before(number) else "",
+                    tail=tail if block.is_open_after(number) else "",
                     owner=None if table else block,
-                    keeps_next=head,
+                    keeps_next=heading or number <= block.head_last,
                 )
             )
-            if number >= block.last:
-                return
+            if number == block.last:
+                break
             following = self._lines.next_solid(number + 1)
             cost = self._line_cost(block, number, following)
             number = following
@@ -137,8 +136,7 @@ class _Builder:
         return (mark, mark) if len(mark) <= self._max_chars // 8 else ("", "")
 
     def _line_cost(self, block: Block, number: int, following: int) -> float:
-        closing = following == block.last and block.closed and bool(block.tail)
-        if number <= block.head_last or closing:
+        if number <= block.head_last or following == block.foot:
             return AFTER_HEAD
         if following > number + 1:
             return AFTER_BLANK

@@ -64,10 +64,10 @@ class Block:
     """
     A block and its lines.
 
-    ``head_last`` is the last line that must not part from the next one (a fence's
-    opening, a table's delimiter row). ``lead`` and ``tail`` are what a piece of the
-    block needs before and after it when the block is split; ``closed`` is false for a
-    fence that nothing closes. ``silent`` blocks hold no text for a reader: rules,
+    ``lead`` and ``tail`` are what a piece of the block needs before and after it when
+    the block is split. ``head_last`` is the last line of what ``lead`` repeats, a
+    fence's opening or a table's delimiter row; ``foot`` is the line that closes a
+    fence, 0 if none does. ``silent`` blocks hold no text for a reader: rules,
     comments, anchors, link targets. A heading has its inline markdown as ``source`` and
     its own first line as ``heading_line``; its ``first`` takes in the anchors above it.
     """
@@ -82,15 +82,23 @@ class Block:
     head_last: int = 0
     lead: str = ""
     tail: str = ""
-    closed: bool = True
+    foot: int = 0
     silent: bool = False
+
+    def is_open_before(self, line: int) -> bool:
+        """Tell whether a piece that starts with ``line`` needs the lead."""
+        return 0 < self.head_last < line and not 0 < self.foot < line
+
+    def is_open_after(self, line: int) -> bool:
+        """Tell whether a piece that ends with ``line`` needs the tail."""
+        return 0 < self.head_last <= line and not 0 < self.foot <= line
 
     def open_tail(self) -> str:
         """Return what closes a fence that the end of this block leaves open."""
         block = self
         while block.children:
             block = block.children[-1]
-        return "" if block.closed else block.tail
+        return "" if block.foot else block.tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +220,10 @@ class _Builder:
                 stack.append((self._span(token, _CONTAINERS[token.type]), []))
             elif token.type in _CLOSINGS:
                 block, children = stack.pop()
-                block = replace(block, children=self._tiled(block, children))
-                stack[-1][1].append(block)
+                stack[-1][1].append(replace(block, children=tuple(children)))
             elif token.type in _LEAVES:
                 stack[-1][1].append(self._leaf(token, following))
-        return self._tiled(root, stack[0][1])
+        return self._tiled(replace(root, children=tuple(stack[0][1]))).children
 
     def _span(self, token: Token, kind: BlockKind) -> Block:
         start, end = token.map or (0, 1)
@@ -255,12 +262,13 @@ class _Builder:
         if len(opening) > MAX_FENCE_LEAD_CHARS:
             prefix, info = prefix[:MAX_FENCE_LEAD_CHARS], ""
         start, end = token.map or (0, 1)
+        closed = _line_count(token.content) < end - start - 1
         return replace(
             block,
             head_last=block.first,
             lead=prefix + mark + info,
             tail=prefix + mark,
-            closed=_line_count(token.content) < end - start - 1,
+            foot=block.last if closed else 0,
         )
 
     def _without_text(self, block: Block) -> Block:
@@ -277,16 +285,17 @@ class _Builder:
             return replace(block, kind=BlockKind.ANCHOR, silent=True)
         return block
 
-    def _tiled(self, parent: Block, children: list[Block]) -> tuple[Block, ...]:
+    def _tiled(self, parent: Block) -> Block:
         """Give lines that no child claims to the child after them, or the last one."""
-        return tuple(self._stretched(parent, children))
+        children = tuple(self._stretched(parent))
+        return replace(parent, children=children) if children else parent
 
-    def _stretched(self, parent: Block, children: list[Block]) -> Iterator[Block]:
+    def _stretched(self, parent: Block) -> Iterator[Block]:
         first = self.lines.next_solid(parent.first)
-        for position, child in enumerate(children, 1):
-            end = parent.last if position == len(children) else child.last
+        for position, child in enumerate(parent.children, 1):
+            end = parent.last if position == len(parent.children) else child.last
             last = self.lines.last_solid(child.first, end)
             if (first, last) != (child.first, child.last):
                 child = replace(child, first=first, last=last)
-            yield child
+            yield self._tiled(child)
             first = self.lines.next_solid(last + 1)

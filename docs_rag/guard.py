@@ -6,6 +6,7 @@ answer is stamped, and one line of it goes to the log ``docs_rag.access``.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections import Counter
@@ -181,7 +182,7 @@ class _Exchange:
             f" ms={milliseconds:.1f} peer={_peer(self._scope)}"
         )
         if self._detail:
-            line += f" refused={self._detail!r}"
+            line += f" refused={json.dumps(self._detail)}"
         if token is not None:
             # Some clients put it where it does not belong, such as the path.
             line = line.replace(token.reveal(), str(token))

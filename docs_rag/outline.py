@@ -49,7 +49,7 @@ def build_outline(tree: BlockTree, line_count: int) -> Outline:
     ends = [blocks[0].heading_line - 1 for _, blocks in openings[1:]]
     parts: list[Part] = []
     above: list[Part] = []
-    for (heading, blocks), end in zip(openings, [*ends, line_count], strict=True):
+    for (heading, blocks), end in zip(openings, [*ends, line_count], strict=False):
         level = blocks[0].level if heading else 0
         while above and above[-1].section.level >= level:
             above.pop()

@@ -84,17 +84,16 @@ def propose(directory: Path, name: str | None = None) -> Proposal:
     Raises ConfigError where the folder holds no markdown.
     """
     top = Path(os.path.realpath(directory))
-    if not top.is_dir():
-        state = "is not a directory" if top.exists() else "does not exist"
+    if not os.path.isdir(top):
+        state = "is not a directory" if os.path.lexists(top) else "does not exist"
         raise ConfigError(f"{directory}: {state}: name a folder with markdown in it")
     name = _name_from(top) if name is None else _checked(name)
     tree = Tree(os.fspath(top), MARKDOWN_EXTENSIONS, ())
     files = sorted({file.real_path for file in tree.walk(Found("", ""))})
     if not files:
-        raise ConfigError(
-            f"{directory}: holds no markdown ({', '.join(MARKDOWN_EXTENSIONS)}): "
-            "name a folder that does"
-        )
+        nothing = f"holds no markdown ({', '.join(MARKDOWN_EXTENSIONS)})"
+        state = tree.skipped.get("", nothing)
+        raise ConfigError(f"{directory}: {state}: name a folder with markdown in it")
     current = [path for path in files if _archive_in(path) is None] or files
     draft = _draft(current)
     if current is not files:

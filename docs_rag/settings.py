@@ -6,6 +6,7 @@ shown by ``docs-rag check-config`` can carry it.
 """
 
 import enum
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,8 @@ class Settings:
         if self.corpus is not None:
             return self.corpus
         if not self.corpora:
-            state = "configures no corpus" if self.config_path.exists() else "not found"
+            exists = os.path.exists(self.config_path)
+            state = "configures no corpus" if exists else "not found"
             raise UnknownCorpusError(
                 f'{self.config_path}: {state}: run "docs-rag init DIR" to write an '
                 "entry for a folder, or point RAG_DIR at the folder of the file"

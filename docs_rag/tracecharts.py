@@ -14,16 +14,18 @@ from datetime import datetime, timedelta
 from docs_rag.tracestats import GroupStats
 from docs_rag.tracing import printable
 
-_WIDTH = 720
-_HEIGHT = 240
-_LEFT = 56
+# About the pixels a chart gets on the page, so that text keeps its size.
+_WIDE = 1000
+_NARROW = 480
+_HEIGHT = 220
+_LEFT = 52
 _RIGHT = 12
-_TOP = 12
-_BOTTOM = 28
-_PLOT_WIDTH = _WIDTH - _LEFT - _RIGHT
-_PLOT_HEIGHT = _HEIGHT - _TOP - _BOTTOM
-_X_LABELS = 7
-_MAX_DOTS = 80
+_TOP = 10
+_BOTTOM = 26
+_FLOOR = _HEIGHT - _BOTTOM
+_PLOT_HEIGHT = _FLOOR - _TOP
+_MAX_DOTS = 60
+_MAX_BAR_WIDTH = 48.0
 MAX_BARS = 120
 
 
@@ -36,121 +38,118 @@ def latency_chart(points: Sequence[GroupStats], minutes: int) -> str:
     """Draw the median and the 95th percentile over time."""
     starts = [datetime.fromisoformat(point.name) for point in points]
     step = timedelta(minutes=minutes)
-    span = (starts[-1] - starts[0]) + step
-    xs = [_LEFT + (s - starts[0] + step / 2) / span * _PLOT_WIDTH for s in starts]
+    slot = _plot_width(_WIDE) * (step / (starts[-1] - starts[0] + step))
+    xs = [_LEFT + slot * ((start - starts[0]) / step + 0.5) for start in starts]
     top = _nice_top(max(point.p95_ms or 0.0 for point in points))
-    marks = []
-    for css, label, values in (
-        ("p95", "p95", [point.p95_ms or 0.0 for point in points]),
-        ("p50", "p50", [point.p50_ms or 0.0 for point in points]),
-    ):
-        ys = [_y(value, top) for value in values]
-        marks += [
-            f'<path class="line {css}" d="{path}"/>'
-            for path in _paths(xs, ys, starts, step)
-        ]
-        if len(points) <= _MAX_DOTS:
-            marks += [
-                f'<circle class="dot {css}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
-                f"<title>{point.name}: {label} {value:.1f} ms, "
-                f"{point.calls:,} calls</title></circle>"
-                for x, y, value, point in zip(xs, ys, values, points, strict=True)
-            ]
+    marks = _grid(top, _WIDE)
+    for css in ("p95", "p50"):
+        values = [getattr(point, f"{css}_ms") or 0.0 for point in points]
+        marks += _curve(css, xs, [_y(value, top) for value in values], slot)
+    for x, point in zip(xs, points, strict=True):
+        title = (
+            f"{point.name}: p50 {point.p50_ms:.1f} ms, p95 {point.p95_ms:.1f} ms, "
+            f"{point.calls:,} calls"
+        )
+        marks.append(_titled(title, _bar("hover", x, slot, _PLOT_HEIGHT)))
     labels = [_time_label(start, minutes) for start in starts]
-    return _chart("Latency over time", [*_grid(top), *marks, *_x_axis(xs, labels)])
+    return _chart("Latency over time", _WIDE, [*marks, *_x_axis(xs, labels, _WIDE)])
 
 
 def volume_chart(days: Sequence[GroupStats]) -> str:
     """Draw calls and errors per day."""
     top = _nice_top(max(day.calls for day in days))
-    slot = _PLOT_WIDTH / len(days)
-    width = min(slot * 0.8, 48.0)
-    xs = [_LEFT + slot * (index + 0.5) for index in range(len(days))]
-    marks = []
+    xs, width = _columns(len(days))
+    marks = _grid(top, _NARROW)
     for x, day in zip(xs, days, strict=True):
-        title = f"{escape(day.name)}: {day.calls:,} calls, {day.errors:,} errors"
-        height = _PLOT_HEIGHT * day.calls / top
-        # One error among a thousand calls must still be seen.
-        failed = max(_PLOT_HEIGHT * day.errors / top, 2.0) if day.errors else 0.0
-        marks.append(
-            f"<g><title>{title}</title>"
-            + _bar("calls", x - width / 2, width, height)
-            + (_bar("errors", x - width / 2, width, failed) if failed else "")
-            + "</g>"
-        )
+        bars = _bar("calls", x, width, _PLOT_HEIGHT * day.calls / top)
+        if day.errors:
+            # One error among a thousand calls must still be seen.
+            height = max(_PLOT_HEIGHT * day.errors / top, 2.0)
+            bars += _bar("errors", x, width, height)
+        title = f"{day.name}: {day.calls:,} calls, {day.errors:,} errors"
+        marks.append(_titled(title, bars))
     labels = [day.name[5:] for day in days]
-    return _chart("Calls per day", [*_grid(top), *marks, *_x_axis(xs, labels)])
+    return _chart("Calls per day", _NARROW, [*marks, *_x_axis(xs, labels, _NARROW)])
 
 
 def verdict_chart(days: Sequence[GroupStats]) -> str:
     """Draw the share of each verdict per day."""
-    slot = _PLOT_WIDTH / len(days)
-    width = min(slot * 0.8, 48.0)
-    xs = [_LEFT + slot * (index + 0.5) for index in range(len(days))]
-    marks = []
+    xs, width = _columns(len(days))
+    marks = _grid(100.0, _NARROW, unit="%")
     for x, day in zip(xs, days, strict=True):
         counts = {"strong": day.strong, "weak": day.weak, "none": day.none}
         judged = sum(counts.values())
-        bottom = 0.0
+        floor = 0.0
         for css, count in counts.items():
             height = _PLOT_HEIGHT * count / judged if judged else 0.0
-            if count:
-                title = f"{escape(day.name)}: {css} {count:,} of {judged:,}"
-                marks.append(
-                    f"<g><title>{title}</title>"
-                    + _bar(css, x - width / 2, width, height, bottom)
-                    + "</g>"
-                )
-            bottom += height
+            title = f"{day.name}: {css} {count:,} of {judged:,}"
+            marks.append(_titled(title, _bar(css, x, width, height, floor)))
+            floor += height
     labels = [day.name[5:] for day in days]
-    grid = _grid(100.0, unit="%")
-    return _chart("Verdicts per day", [*grid, *marks, *_x_axis(xs, labels)])
+    return _chart("Verdicts per day", _NARROW, [*marks, *_x_axis(xs, labels, _NARROW)])
 
 
-def _chart(label: str, marks: Sequence[str]) -> str:
+def _chart(label: str, width: int, marks: Sequence[str]) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{label}">'
         + "".join(marks)
         + "</svg>"
     )
 
 
-def _bar(css: str, x: float, width: float, height: float, bottom: float = 0.0) -> str:
-    y = _HEIGHT - _BOTTOM - bottom - height
+def _titled(title: str, mark: str) -> str:
+    return f"<g><title>{escape(title)}</title>{mark}</g>"
+
+
+def _bar(css: str, x: float, width: float, height: float, floor: float = 0.0) -> str:
     return (
-        f'<rect class="{css}" x="{x:.2f}" y="{y:.2f}" '
-        f'width="{width:.2f}" height="{height:.2f}"/>'
+        f'<rect class="{css}" x="{x - width / 2:.2f}" width="{width:.2f}" '
+        f'y="{_FLOOR - floor - height:.2f}" height="{height:.2f}"/>'
     )
 
 
-def _paths(
-    xs: Sequence[float],
-    ys: Sequence[float],
-    starts: Sequence[datetime],
-    step: timedelta,
+def _curve(
+    css: str, xs: Sequence[float], ys: Sequence[float], slot: float
 ) -> list[str]:
-    """Return a path per stretch of calls: a line over a gap would claim some."""
+    """Return lines and dots; a line over a gap would claim calls that were not."""
     paths: list[str] = []
     for index, (x, y) in enumerate(zip(xs, ys, strict=True)):
-        if index and starts[index] - starts[index - 1] == step:
+        if index and x - xs[index - 1] < slot * 1.5:
             paths[-1] += f"L{x:.1f} {y:.1f}"
         else:
             paths.append(f"M{x:.1f} {y:.1f}")
-    return [path for path in paths if "L" in path]
+    marks = [f'<path class="line {css}" d="{path}"/>' for path in paths]
+    if len(xs) <= _MAX_DOTS or len(paths) > 1:
+        marks += [
+            f'<circle class="{css}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
+            for x, y in zip(xs, ys, strict=True)
+        ]
+    return marks
+
+
+def _columns(number: int) -> tuple[list[float], float]:
+    """Return the middles of that many bars, and their width."""
+    slot = _plot_width(_NARROW) / number
+    middles = [_LEFT + slot * (index + 0.5) for index in range(number)]
+    return middles, min(slot * 0.8, _MAX_BAR_WIDTH)
+
+
+def _plot_width(width: int) -> int:
+    return width - _LEFT - _RIGHT
 
 
 def _y(value: float, top: float) -> float:
-    return _HEIGHT - _BOTTOM - _PLOT_HEIGHT * value / top
+    return _FLOOR - _PLOT_HEIGHT * value / top
 
 
-def _grid(top: float, unit: str = "") -> list[str]:
+def _grid(top: float, width: int, unit: str = "") -> list[str]:
     """Return horizontal lines with their values."""
     marks = []
     for part in range(5):
         value = top * part / 4
         y = _y(value, top)
         marks.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" '
+            f'<line class="grid" x1="{_LEFT}" x2="{width - _RIGHT}" '
             f'y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text class="axis" x="{_LEFT - 6}" y="{y + 4:.1f}" '
             f'text-anchor="end">{value:,.6g}{unit}</text>'
@@ -158,13 +157,18 @@ def _grid(top: float, unit: str = "") -> list[str]:
     return marks
 
 
-def _x_axis(xs: Sequence[float], labels: Sequence[str]) -> list[str]:
-    every = math.ceil(len(labels) / _X_LABELS)
-    return [
-        f'<text class="axis" x="{x:.1f}" y="{_HEIGHT - 8}" '
-        f'text-anchor="middle">{escape(label)}</text>'
-        for x, label in list(zip(xs, labels, strict=True))[::every]
-    ]
+def _x_axis(xs: Sequence[float], labels: Sequence[str], width: int) -> list[str]:
+    """Return as many labels as fit side by side."""
+    marks = []
+    free_from = 0.0
+    for x, label in zip(xs, labels, strict=True):
+        if x >= free_from and x + 4.5 * len(label) <= width:
+            marks.append(
+                f'<text class="axis" x="{x:.1f}" y="{_HEIGHT - 8}" '
+                f'text-anchor="middle">{escape(label)}</text>'
+            )
+            free_from = x + 9.0 * len(label) + 12.0
+    return marks
 
 
 def _time_label(start: datetime, minutes: int) -> str:

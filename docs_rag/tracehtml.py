@@ -6,7 +6,7 @@ what it does not need, in case something was missed.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 from docs_rag.tracecharts import (
     MAX_BARS,
@@ -16,11 +16,11 @@ from docs_rag.tracecharts import (
     volume_chart,
 )
 from docs_rag.tracecheck import Prices, cost_usd
-from docs_rag.tracestats import OTHERS, UNDATED, GroupStats, Report
+from docs_rag.tracestats import OTHERS, UNDATED, Group, GroupStats, Report
 from docs_rag.tracetext import percentile_method
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_MAX_COLUMNS = 16
+_NO_CALLS = "No calls."
 _STYLE = """
 :root { color-scheme: light dark; --page: #fff; --card: #f6f8fa; --text: #1f2328;
   --muted: #59636e; --line: #d1d9e0; --p50: #0969da; --p95: #bc4c00;
@@ -38,14 +38,14 @@ h2 { font-size: 16px; margin: 0 0 8px; }
 p { margin: 4px 0; }
 .muted { color: var(--muted); }
 .cards { display: grid; gap: 12px; margin: 20px 0;
-  grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  grid-template-columns: repeat(auto-fit, minmax(112px, 1fr)); }
 .card, section { background: var(--card); border: 1px solid var(--line);
   border-radius: 8px; padding: 12px 16px; }
-.card b { display: block; font-size: 22px; font-weight: 600; }
+.card b { display: block; font-size: 20px; font-weight: 600; }
 section { margin: 0 0 16px; overflow-x: auto; }
 .pair { display: grid; gap: 0 16px;
   grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; min-width: 440px; height: auto; }
 .p50 { color: var(--p50); } .p95 { color: var(--p95); }
 .calls { color: var(--calls); } .errors { color: var(--errors); }
 .strong { color: var(--strong); } .weak { color: var(--weak); }
@@ -62,15 +62,17 @@ th, td { padding: 4px 10px; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th { color: var(--muted); font-weight: 500; }
 .text { text-align: left; }
-td.text { white-space: normal; overflow-wrap: anywhere; }
+.long { white-space: normal; overflow-wrap: anywhere; min-width: 200px; }
+.code { font: 13px/1.5 ui-monospace, monospace; }
+.hover { fill: transparent; }
+.hover:hover { fill: color-mix(in srgb, var(--text) 12%, transparent); }
 summary { cursor: pointer; font-weight: 600; }
 """
 
 
 def report_html(report: Report, prices: Prices, now: datetime) -> str:
     """Return the whole page."""
-    days = [day for day in report.days if day.name not in (OTHERS, UNDATED)]
-    shown = days[-MAX_BARS:]
+    shown = _every_day(report.days)[-MAX_BARS:]
     body = [
         _header(report, now),
         _cards(report, prices),
@@ -78,26 +80,26 @@ def report_html(report: Report, prices: Prices, now: datetime) -> str:
             "Latency over time",
             _legend({"p50": "p50", "p95": "p95 (ms)"}),
             latency_chart(report.timeline, report.timeline_minutes)
+            + _note(f"Each point spans {_span(report.timeline_minutes)}.")
             if report.timeline
-            else "",
-            _note(f"Each point spans {_span(report.timeline_minutes)}."),
+            else _note(_NO_CALLS),
         ),
         '<div class="pair">',
         _section(
             "Calls and errors per day",
             _legend({"calls": "calls", "errors": "of them errors"}),
-            volume_chart(shown) if shown else "",
+            volume_chart(shown) if shown else _note(_NO_CALLS),
         ),
         _section(
             "Verdicts per day",
             _legend(_verdict_labels(report.total)),
-            verdict_chart(shown) if shown else "",
+            verdict_chart(shown) if shown else _note(_NO_CALLS),
         ),
         "</div>",
         _section("Latency by tool, ms", _tools_table(report.tools)),
         _section("Slowest calls", _slowest_table(report)),
         _section("Errors by type", _errors_table(report)) if report.error_types else "",
-        _details("Every day", _days_table(report.days)),
+        _details("Every day, latency in ms", _days_table(report.days)),
         _details("Files read", _files_table(report)),
         _note(f"Percentiles: {percentile_method(report)}. Failed calls are included."),
     ]
@@ -111,12 +113,30 @@ def report_html(report: Report, prices: Prices, now: datetime) -> str:
     )
 
 
+def _every_day(days: Sequence[GroupStats]) -> list[GroupStats]:
+    """Return a row for each day from the first to the last: no call is news, too."""
+    known = {day.name: day for day in days if day.name not in (OTHERS, UNDATED)}
+    if not known:
+        return []
+    last = date.fromisoformat(max(known))
+    first = max(date.fromisoformat(min(known)), last - timedelta(days=MAX_BARS))
+    names = [
+        (first + timedelta(days=offset)).isoformat()
+        for offset in range((last - first).days + 1)
+    ]
+    return [known.get(name) or Group().stats(name) for name in names]
+
+
 def _header(report: Report, now: datetime) -> str:
-    period = f"{report.first} to {report.last}" if report.first else "no dated record"
+    period = (
+        f"{_minute(report.first)} to {_minute(report.last or report.first)} UTC"
+        if report.first
+        else "no dated record"
+    )
     return (
         f'<h1>docs-rag traces</h1><p class="muted">{escape(period)}. '
         f"Days in {escape(report.timezone)}. "
-        f"Made {escape(now.isoformat(timespec='minutes'))}.</p>"
+        f"Made {_minute(now.isoformat())} UTC.</p>"
     )
 
 
@@ -126,12 +146,12 @@ def _cards(report: Report, prices: Prices) -> str:
     cards = {
         "calls": f"{total.calls:,}",
         "errors": f"{total.error_rate:.1%}",
-        "answered none": f"{total.no_match_rate:.1%}",
-        "p50": _ms(total.p50_ms),
-        "p95": _ms(total.p95_ms),
-        "p99": _ms(total.p99_ms),
+        "no match": f"{total.no_match_rate:.1%}",
+        "p50, ms": _ms(total.p50_ms),
+        "p95, ms": _ms(total.p95_ms),
+        "p99, ms": _ms(total.p99_ms),
         "tokens": f"{report.input_tokens + report.output_tokens:,}",
-        "cost": "no prices" if usd is None else f"${usd:,.4f}",
+        "cost, USD": "–" if usd is None else f"{usd:,.4f}",
     }
     shown = "".join(
         f'<div class="card"><b>{escape(value)}</b>{label}</div>'
@@ -157,34 +177,36 @@ def _tools_table(tools: Sequence[GroupStats]) -> str:
             (tool.name, f"{tool.calls:,}", f"{tool.errors:,}", *map(_ms, _ranks(tool)))
             for tool in tools
         ],
-        text={0},
+        {0: "text"},
     )
 
 
 def _slowest_table(report: Report) -> str:
-    head = ("ms", "started", "tool", "caller", "outcome", "query", "trace")
+    head = ("ms", "started, UTC", "tool", "caller", "outcome", "query", "trace")
     return _table(
         head,
         [
             (
                 f"{call.duration_ms:,.1f}",
-                call.timestamp[:19],
+                call.timestamp[:19].replace("T", " "),
                 call.tool,
                 call.caller,
                 call.error_type or call.match,
-                call.query[:200],
+                call.query[:200] or call.query_sha256[:16],
                 call.trace_id,
             )
             for call in report.slowest
         ],
-        text={1, 2, 3, 4, 5, 6},
+        dict.fromkeys(range(1, 5), "text") | {5: "text long", 6: "text code"},
     )
 
 
 def _errors_table(report: Report) -> str:
     ranked = sorted(report.error_types.items(), key=lambda item: -item[1])
     return _table(
-        ("type", "calls"), [(name, f"{count:,}") for name, count in ranked], text={0}
+        ("type", "calls"),
+        [(name, f"{count:,}") for name, count in ranked],
+        {0: "text"},
     )
 
 
@@ -200,7 +222,7 @@ def _days_table(days: Sequence[GroupStats]) -> str:
             )
             for day in days
         ],
-        text={0},
+        {0: "text"},
     )
 
 
@@ -217,7 +239,7 @@ def _files_table(report: Report) -> str:
             )
             for tally in report.files
         ],
-        text={0, 4},
+        {0: "text long", 4: "text"},
     )
 
 
@@ -225,12 +247,15 @@ def _ranks(group: GroupStats) -> tuple[float | None, ...]:
     return group.p50_ms, group.p95_ms, group.p99_ms, group.max_ms, group.mean_ms
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]], text: set[int]) -> str:
-    def line(cells: Iterable[str], tag: str) -> str:
-        styles = (' class="text"' if n in text else "" for n in range(_MAX_COLUMNS))
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], styles: dict[int, str]
+) -> str:
+    """Return a table; ``styles`` names the classes of columns that are no numbers."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
-            f"<{tag}{style}>{escape(cell)}</{tag}>"
-            for cell, style in zip(cells, styles, strict=False)
+            f'<{tag} class="{styles.get(index, "")}">{escape(cell)}</{tag}>'
+            for index, cell in enumerate(cells)
         )
 
     body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
@@ -269,5 +294,9 @@ def _span(minutes: int) -> str:
     return f"{minutes} minutes"
 
 
+def _minute(timestamp: str) -> str:
+    return timestamp[:16].replace("T", " ")
+
+
 def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f} ms"
+    return "-" if value is None else f"{value:,.1f}"

@@ -51,16 +51,6 @@ class Record(NamedTuple):
             or "unknown"
         )
 
-    @property
-    def query(self) -> str:
-        """The text of the query where it was kept, else its digest."""
-        attributes = self.attributes
-        return str(
-            attributes.get("gen_ai.retrieval.query.text")
-            or attributes.get("docs_rag.query.sha256")
-            or ""
-        )
-
 
 @dataclass(slots=True)
 class FileTally:

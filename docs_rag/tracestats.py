@@ -72,6 +72,7 @@ class SlowCall:
     error_type: str
     trace_id: str
     query: str
+    query_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,5 +335,6 @@ def _slow_call(record: Record) -> SlowCall:
         match=str(attributes.get("docs_rag.match", "")),
         error_type=record.error_type if record.failed else "",
         trace_id=str(record.fields.get("trace_id", "")),
-        query=record.query,
+        query=str(attributes.get("gen_ai.retrieval.query.text", "")),
+        query_sha256=str(attributes.get("docs_rag.query.sha256", "")),
     )

@@ -197,7 +197,7 @@ def _slow_row(call: SlowCall) -> tuple[str, ...]:
         call.tool,
         call.caller,
         call.error_type or call.match,
-        _shorten(call.query),
+        _shorten(call.query or call.query_sha256[:16]),
     )
 
 

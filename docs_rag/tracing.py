@@ -39,7 +39,7 @@ _NETWORK_TRANSPORTS = {"stdio": "pipe", "streamable-http": "tcp", "sse": "tcp"}
 
 _logger = logging.getLogger(__name__)
 _warned: set[Path] = set()
-_warned_lock = threading.Lock()
+_drop_lock = threading.Lock()
 
 
 class Tool(enum.StrEnum):
@@ -119,7 +119,6 @@ class TraceWriter:
         self._content = content
         self._clock = clock
         self._wait_seconds = LOCK_WAIT_SECONDS
-        self._counter_lock = threading.Lock()
 
     def record(self, call: CallRecord) -> None:
         """Append the call to both files; never raises for what the disk does."""
@@ -133,13 +132,12 @@ class TraceWriter:
             self._drop(error)
 
     def _try_append(self, path: Path, line: str) -> OSError | None:
-        data = line.encode()
         try:
             try:
-                append_line(path, data, wait_seconds=self._wait_seconds)
+                append_line(path, line.encode(), wait_seconds=self._wait_seconds)
             except FileNotFoundError:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                append_line(path, data, wait_seconds=self._wait_seconds)
+                append_line(path, line.encode(), wait_seconds=self._wait_seconds)
         except BlockingIOError as error:
             self._wait_seconds = LOCK_RETRY_SECONDS
             return error
@@ -149,9 +147,8 @@ class TraceWriter:
         return None
 
     def _drop(self, error: OSError) -> None:
-        with self._counter_lock:
+        with _drop_lock:
             self.dropped += 1
-        with _warned_lock:
             if self._directory in _warned:
                 return
             _warned.add(self._directory)

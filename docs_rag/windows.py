@@ -22,11 +22,11 @@ from docs_rag.records import Capacity, Embedder
 if TYPE_CHECKING:
     from docs_rag.records import Vectors
 
-# Texts of up to so many words are tried; no passage is near as long.
-SEARCH_LIMIT_WORDS = 4096
+# Texts of up to this ``count`` are tried; no passage is near as long.
+SEARCH_LIMIT = 4096
 
 # Two vectors this close (L2) are the same: above the noise of half-precision
-# arithmetic, and far below what the last of 4,096 words changes (0.006 and more).
+# arithmetic, and far below what the tail of 4,096 words changes (0.05).
 SAME_VECTOR_DISTANCE = 1e-3
 NOISE_FACTOR = 5
 
@@ -84,7 +84,7 @@ def measure_capacity(
 
     window: int | None = None
     for filler in fillers:
-        limit = _words_within(filler, count, window)
+        limit = _words_within(filler, count, window or SEARCH_LIMIT)
         if not cut_off(filler, limit):
             continue
         reached = bisect.bisect_left(
@@ -95,12 +95,10 @@ def measure_capacity(
 
 
 def _words_within(
-    filler: Callable[[int], str], count: Callable[[str], int], window: int | None
+    filler: Callable[[int], str], count: Callable[[str], int], window: int
 ) -> int:
-    """Return how many words of ``filler`` fit ``window``, or the search limit."""
-    if window is None:
-        return SEARCH_LIMIT_WORDS
-    sizes = range(1, SEARCH_LIMIT_WORDS)
+    """Return how many words of ``filler`` fit ``window``."""
+    sizes = range(1, SEARCH_LIMIT)
     return bisect.bisect_right(sizes, window, key=lambda size: count(filler(size)))
 
 

@@ -1,5 +1,6 @@
 """A guarded server on loopback sockets, and a client that sends any bytes."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -43,7 +44,7 @@ class Application:
         elif order == "time out":
             raise TimeoutError("of the application's own")
         elif order == "stream":
-            await self._stream(send)
+            await self._stream(receive, send)
         else:
             await self._echo(scope, body, send)
 
@@ -69,15 +70,16 @@ class Application:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": json.dumps(seen).encode()})
 
-    async def _stream(self, send):
+    async def _stream(self, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
+        piece = {"type": "http.response.body", "body": b"x" * 65536}
+        leaving = asyncio.ensure_future(receive())
         try:
-            while True:
-                await send(
-                    {"type": "http.response.body", "body": b"x" * 65536}
-                    | {"more_body": True}
-                )
+            while not leaving.done():
+                await send({**piece, "more_body": True})
+                await asyncio.sleep(0)
         finally:
+            leaving.cancel()
             self.events.append("stream ended")
 
 

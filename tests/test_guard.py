@@ -26,7 +26,7 @@ WRONG = ("Authorization", f"Bearer {OTHER_TOKEN.reveal()}")
 PATHS = ["/mcp", "/mcp/", "/healthz", "/readyz", "/sse", "/messages/", "/unknown"]
 PATHS += ["/.well-known/oauth-protected-resource"]
 ACCESS_LINE = re.compile(
-    r"method=\S+ path=\S* status=\d{3} ms=\d+\.\d peer=\S+( refused='.*')?"
+    r'method=\S+ path=\S* status=\d{3} ms=\d+\.\d peer=\S+( refused=".*")?'
 )
 
 
@@ -73,12 +73,13 @@ def access(caplog):
 def test_wrong_host(request, mode, host):
     """A wrong Host is misdirected on every path, and never a redirect or a crash."""
     server = request.getfixturevalue(mode)
+    calls = len(server.application.scopes)
 
     for path in PATHS:
         for method in ("POST", "GET"):
             answer = server.ask(method, path, host=host, headers=[BEARER])
             assert answer.status == 421
-    assert server.application.scopes == []
+    assert len(server.application.scopes) == calls
 
 
 @pytest.mark.parametrize(
@@ -89,21 +90,22 @@ def test_wrong_host(request, mode, host):
         *("[0:0:0:0:0:0:0:1]:PORT", "[::ffff:127.0.0.1]:PORT"),
     ],
 )
-def test_own_host(host):
+def test_own_host(site, host):
     """Every spelling of loopback passes, and the application sees one spelling."""
-    with serving() as server:
-        answer = server.ask(host=host, headers=[("Origin", "http://localhost:PORT")])
+    answer = site.ask(host=host, headers=[("Origin", "http://localhost:PORT")])
 
     assert answer.status == 200
     headers = dict(json.loads(answer.body)["headers"])
-    assert headers["host"] == f"127.0.0.1:{server.port}"
-    assert headers["origin"] == f"http://127.0.0.1:{server.port}"
+    assert headers["host"] == f"127.0.0.1:{site.port}"
+    assert headers["origin"] == f"http://127.0.0.1:{site.port}"
 
 
 @pytest.mark.parametrize(
     "spelling",
-    ["localhost", "127.0.0.1", "127.0.0.2", "::1", "[::1]", "0:0:0:0:0:0:0:1"]
-    + ["::ffff:127.0.0.1"],
+    [
+        *("localhost", "127.0.0.1", "127.0.0.2", "::1", "[::1]"),
+        *("0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"),
+    ],
 )
 def test_binding_answers_to_its_own_spelling(spelling):
     """Whoever connects to the very address that was configured is served."""
@@ -239,7 +241,7 @@ def test_refusal_before_the_body():
 
 
 def test_connection_goes_on_after_a_refusal():
-    """A small body that a refusal left unread is skipped; the next request is served."""
+    """A small body that a refusal left unread is skipped, and the next is served."""
     with serving(token=TOKEN) as server, server.connect() as client:
         client.sendall(server.request(headers=[WRONG, ("Content-Length", "1000")]))
         assert read_answer(client).status == 401
@@ -475,11 +477,6 @@ def test_websocket(site):
         assert site.ask("GET", path, headers=upgrade).status == 403
 
 
-@pytest.mark.parametrize("kind", ["websocket", "something new"])
-async def send_nothing(message):
-    raise AssertionError(message)
-
-
 def test_other_scopes():
     """What is neither HTTP nor the lifespan is closed, and never reaches in."""
     sent = []
@@ -528,15 +525,15 @@ def test_calls_over_the_limit():
 
 def test_streams_do_not_use_up_the_calls():
     """Open SSE streams have a limit of their own, and no time limit."""
-    with serving(routes=SSE_ROUTES, max_calls=1, call_seconds=0.2) as server:
-        with server.connect() as client:
-            client.sendall(server.request("GET", "/sse", headers=[("X-Do", "wait")]))
-            eventually(lambda: server.application.scopes)
-            second = server.ask("GET", "/sse")
-            call = server.ask("POST", "/messages/")
-            time.sleep(0.4)
+    limits = {"max_calls": 1, "call_seconds": 0.2}
+    with serving(routes=SSE_ROUTES, **limits) as server, server.connect() as client:
+        client.sendall(server.request("GET", "/sse", headers=[("X-Do", "wait")]))
+        eventually(lambda: server.application.scopes)
+        second = server.ask("GET", "/sse")
+        call = server.ask("POST", "/messages/")
+        time.sleep(0.4)
 
-            assert server.application.events == ["lifespan.startup"]
+        assert server.application.events == ["lifespan.startup"]
     assert (second.status, call.status) == (503, 200)
 
 
@@ -553,7 +550,7 @@ def test_call_that_takes_too_long(access):
     assert received.startswith(b"HTTP/1.1 200 ")
     assert not received.endswith(b"0\r\n\r\n")
     assert "stream ended" in server.application.events
-    assert all("refused='call timed out'" in line for line in access())
+    assert all('refused="call timed out"' in line for line in access())
 
 
 @pytest.mark.parametrize("fault", ["crash", "time out"])

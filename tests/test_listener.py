@@ -1,4 +1,3 @@
-import errno
 import logging
 import os
 import socket
@@ -7,58 +6,64 @@ import time
 
 import pytest
 import uvicorn
-from loopback import connect, eventually, read_answer, read_to_end, serving
+from loopback import (
+    PATIENCE_SECONDS,
+    connect,
+    eventually,
+    read_answer,
+    read_to_end,
+    serving,
+)
 
 from docs_rag.admission import Limits, Policy
 from docs_rag.errors import ConfigError
 from docs_rag.listener import DeadlineProtocol, listening, uvicorn_options
 from docs_rag.netguard import Binding, Exposure, decide_binding
 
-HEAD_SECONDS = 0.5
-# Deadlines are checked from below exactly, from above with patience.
-PATIENCE_SECONDS = 10.0
+HEAD_SECONDS = 0.4
 
 
 @pytest.fixture(scope="module")
 def site():
-    with serving(head_seconds=HEAD_SECONDS, keep_alive_seconds=2) as running:
+    with serving(head_seconds=HEAD_SECONDS, keep_alive_seconds=60) as running:
         yield running
 
 
-def seconds_until_closed(client):
-    started_at = time.monotonic()
-    assert read_to_end(client) == b""
-    return time.monotonic() - started_at
+def drip(client, piece):
+    """Send a piece again and again until the server has closed the connection."""
+    client.settimeout(0.05)
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < give_up_at:
+        try:
+            client.sendall(piece)
+            if client.recv(4096) == b"":
+                return
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return
+    raise AssertionError("the connection is still open")
 
 
 def test_silent_connection(site):
-    """A connection on which no request comes is closed."""
+    """A connection on which no request comes is closed in time, and not before."""
+    started_at = time.monotonic()
     with site.connect() as client:
-        waited = seconds_until_closed(client)
+        assert read_to_end(client) == b""
 
-    assert HEAD_SECONDS * 0.8 < waited < PATIENCE_SECONDS
+    assert time.monotonic() - started_at >= HEAD_SECONDS
     eventually(lambda: site.connections() == 0)
 
 
-@pytest.mark.parametrize("drip", [b"x", b"X: y\r\n", b"\r\n"])
-def test_slow_head(site, drip):
+@pytest.mark.parametrize("piece", [b"x", b"X: y\r\n"], ids=ascii)
+def test_slow_head(site, piece):
     """A head that drips does not extend its time by dripping."""
     started_at = time.monotonic()
     with site.connect() as client:
-        client.settimeout(0.05)
-        client.sendall(b"POST /mcp HTTP/1.1\r\n" if drip != b"\r\n" else b"")
-        closed = False
-        while not closed:
-            assert time.monotonic() - started_at < PATIENCE_SECONDS
-            try:
-                client.sendall(drip)
-                closed = client.recv(4096) == b""
-            except TimeoutError:
-                continue
-            except ConnectionError:
-                closed = True
+        client.sendall(b"POST /mcp HTTP/1.1\r\n")
+        drip(client, piece)
 
-    assert time.monotonic() - started_at > HEAD_SECONDS * 0.8
+    assert time.monotonic() - started_at >= HEAD_SECONDS
 
 
 def test_slow_head_after_a_request(site):
@@ -67,9 +72,7 @@ def test_slow_head_after_a_request(site):
         client.sendall(site.request())
         assert read_answer(client).status == 200
         client.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
-        waited = seconds_until_closed(client)
-
-    assert HEAD_SECONDS * 0.8 < waited < 1.9
+        assert read_to_end(client) == b""
 
 
 def test_slow_head_behind_a_request(site):
@@ -78,23 +81,39 @@ def test_slow_head_behind_a_request(site):
         client.sendall(site.request("HEAD", "/healthz") + b"POST /mcp HT")
         assert read_answer(client, "HEAD").status == 200
         client.sendall(b"TP/1.1\r\n")
-        waited = seconds_until_closed(client)
-
-    assert HEAD_SECONDS * 0.8 < waited < 1.9
+        assert read_to_end(client) == b""
 
 
-def test_idle_connection(site):
+def test_idle_connection():
     """Between requests the keep-alive time counts, not the time for a head."""
-    with site.connect() as client:
+    limits = {"head_seconds": HEAD_SECONDS, "keep_alive_seconds": 1}
+    with serving(**limits) as server, server.connect() as client:
         for _ in range(2):
-            client.sendall(site.request())
+            client.sendall(server.request())
             assert read_answer(client).status == 200
-            time.sleep(HEAD_SECONDS * 1.6)
-        client.sendall(site.request())
+            time.sleep(HEAD_SECONDS * 1.5)
+        client.sendall(server.request())
         assert read_answer(client).status == 200
-        waited = seconds_until_closed(client)
+        assert read_to_end(client) == b""
 
-    assert waited > HEAD_SECONDS * 2
+
+def test_long_call_is_not_a_slow_head():
+    """The time for a head does not run while a request is being answered."""
+    limits = {"head_seconds": 0.3, "call_seconds": 1}
+    with serving(**limits) as server, server.connect() as client:
+        client.sendall(server.request(headers=[("X-Do", "wait")]))
+        eventually(lambda: server.application.scopes)
+        client.sendall(b"POST /mcp HTTP/1.1\r\n")
+
+        assert read_answer(client).status == 503
+
+
+def test_skipped_body_has_a_deadline(site):
+    """A body that a refusal left behind may not drip for ever."""
+    with site.connect() as client:
+        client.sendall(site.request(host="evil", headers=[("Content-Length", "999")]))
+        assert read_answer(client).status == 421
+        drip(client, b"x")
 
 
 def test_pipelined_requests(site):
@@ -112,38 +131,6 @@ def test_pipelined_requests(site):
     assert statuses == [b"200", b"200", b"404", b"200"] * 5 + [b"200"]
 
 
-def test_long_call_is_not_a_slow_head(site):
-    """The time for a head does not run while a request is being answered."""
-    with site.connect() as client:
-        client.sendall(site.request(headers=[("X-Do", "wait")]))
-        eventually(lambda: site.connections() == 1)
-        client.settimeout(HEAD_SECONDS * 2)
-        with pytest.raises(TimeoutError):
-            client.recv(1)
-        client.sendall(b"POST /mcp HTTP/1.1\r\n")
-        with pytest.raises(TimeoutError):
-            client.recv(1)
-
-
-def test_skipped_body_has_a_deadline():
-    """A body that a refusal left behind may not drip for ever."""
-    with serving(head_seconds=HEAD_SECONDS) as server, server.connect() as client:
-        client.sendall(server.request(host="evil", headers=[("Content-Length", "999")]))
-        assert read_answer(client).status == 421
-        client.settimeout(0.05)
-        closed = False
-        started_at = time.monotonic()
-        while not closed:
-            assert time.monotonic() - started_at < PATIENCE_SECONDS
-            try:
-                client.sendall(b"x")
-                closed = client.recv(1) == b""
-            except TimeoutError:
-                continue
-            except ConnectionError:
-                closed = True
-
-
 def test_client_that_does_not_read():
     """A client that takes nothing of its answer is cut off, and its call ended."""
     with serving(body_seconds=0.3) as server, server.connect() as client:
@@ -156,13 +143,13 @@ def test_client_that_does_not_read():
 def test_client_that_reads_slowly():
     """A client that goes on reading, however slowly, is not cut off for it."""
     with serving(body_seconds=0.5) as server, server.connect() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         client.sendall(server.request(headers=[("X-Do", "stream")]))
-        for _ in range(30):
+        started_at = time.monotonic()
+        while time.monotonic() < started_at + 1.0:
+            time.sleep(0.02)
             received = 0
             while received < 1 << 20:
                 received += len(client.recv(1 << 18))
-            time.sleep(0.05)
 
         assert server.connections() == 1
 
@@ -183,10 +170,18 @@ def test_many_connections():
         eventually(lambda: server.connections() == 0)
         eventually(lambda: len(os.listdir("/dev/fd")) <= descriptors)
 
-        assert set(statuses) == {200, 503, 0}
+        assert set(statuses) <= {200, 503, 0}
         assert statuses.count(200) >= 100
-        assert statuses.count(503) <= 100
         assert server.ask().status == 200
+
+
+def test_connections_far_over_the_limit():
+    """Beyond twice the limit a connection is not even answered."""
+    with serving(max_connections=1) as server, server.connect(), server.connect():
+        eventually(lambda: server.connections() == 2)
+        with server.connect() as client:
+            assert read_to_end(client) == b""
+        assert server.connections() == 2
 
 
 def test_connection_over_the_limit():
@@ -313,7 +308,7 @@ def test_unix_socket_in_no_directory(tmp_path):
     """A path that cannot be is an error that names it."""
     binding = decide_binding(f"unix:{tmp_path}/missing/d.sock", None)
 
-    with pytest.raises(ConfigError, match="missing/d.sock"), listening(binding, 0):
+    with pytest.raises(ConfigError, match=r"missing/d\.sock"), listening(binding, 0):
         pass
 
 
@@ -382,12 +377,7 @@ def test_one_address_is_missing():
 def test_name_that_does_not_resolve():
     """A name that nobody knows is an error that names it."""
     with (
-        pytest.raises(ConfigError, match="no-such-host.invalid"),
+        pytest.raises(ConfigError, match=r"no-such-host\.invalid"),
         listening(make_exposed("no-such-host.invalid"), 0),
     ):
         pass
-
-
-def test_errno_names_are_known():
-    """The two errors that mean a missing address exist on this system."""
-    assert errno.EADDRNOTAVAIL != errno.EAFNOSUPPORT

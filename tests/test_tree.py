@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import lay_out, make_corpus, ordinary_user
 
@@ -293,7 +293,7 @@ def test_what_may_not_be_read_is_left_out() -> None:
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(
