@@ -233,10 +233,11 @@ def embeddings_url(base_url: str) -> httpx.URL:
             "LMSTUDIO_BASE_URL must not carry a user, a query or a fragment; "
             "put the key into LMSTUDIO_API_KEY"
         )
-    if url.scheme not in ("http", "https") or not url.host:
+    port = 80 if url.port is None else url.port
+    if url.scheme not in ("http", "https") or not url.host or not 0 < port < 65536:
         raise ConfigError(
             f"LMSTUDIO_BASE_URL {base_url!r} must start with http:// or https:// "
-            "and name a host; use for example http://127.0.0.1:1234/v1"
+            "and name a host, and a port if any; use for example http://127.0.0.1:1234/v1"
         )
     path = url.path.rstrip("/").removesuffix("/embeddings")
     return url.copy_with(path=f"{path}/embeddings")

@@ -56,9 +56,10 @@ def lock_exclusive(descriptor: int, wait_seconds: float) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError as error:
             if time.monotonic() > deadline:
-                raise
+                message = "another process holds the lock"
+                raise BlockingIOError(error.errno, message) from error
         except OSError as error:
             if error.errno in _LOCKLESS:
                 return False

@@ -118,7 +118,7 @@ class TraceWriter:
         self._corpus = corpus
         self._content = content
         self._clock = clock
-        self._wait_seconds = LOCK_WAIT_SECONDS
+        self._stuck: set[Path] = set()
 
     def record(self, call: CallRecord) -> None:
         """Append the call to both files; never raises for what the disk does."""
@@ -132,18 +132,19 @@ class TraceWriter:
             self._drop(error)
 
     def _try_append(self, path: Path, line: str) -> OSError | None:
+        wait = LOCK_RETRY_SECONDS if path in self._stuck else LOCK_WAIT_SECONDS
         try:
             try:
-                append_line(path, line.encode(), wait_seconds=self._wait_seconds)
+                append_line(path, line.encode(), wait_seconds=wait)
             except FileNotFoundError:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                append_line(path, line.encode(), wait_seconds=self._wait_seconds)
+                append_line(path, line.encode(), wait_seconds=wait)
         except BlockingIOError as error:
-            self._wait_seconds = LOCK_RETRY_SECONDS
+            self._stuck.add(path)
             return error
         except OSError as error:
             return error
-        self._wait_seconds = LOCK_WAIT_SECONDS
+        self._stuck.discard(path)
         return None
 
     def _drop(self, error: OSError) -> None:

@@ -234,7 +234,7 @@ def test_a_refused_connection_is_tried_again_and_named(clock: Clock) -> None:
         port = listener.getsockname()[1]
     with (
         connected(f"http://127.0.0.1:{port}/v1", clock) as endpoint,
-        pytest.raises(EndpointError, match="cannot reach .*start the server") as caught,
+        pytest.raises(EndpointError, match="start the server") as caught,
     ):
         endpoint.ask(["one"], PASSAGE)
 
@@ -257,18 +257,20 @@ def test_a_server_that_hangs_is_given_up(server: FakeEndpoint) -> None:
 
 
 @contextlib.contextmanager
-def raw_server(*parts: bytes, pause_seconds: float = 0.0) -> Iterator[str]:
-    """Serve one connection by sending ``parts`` one after the other."""
+def raw_server(
+    *parts: bytes, pause_seconds: float = 0.0, connections: int = 1
+) -> Iterator[str]:
+    """Answer a few connections by sending ``parts`` one after the other."""
     stop = threading.Event()
 
     def serve() -> None:
-        connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.recv(65_536)
-            for part in parts:
-                connection.sendall(part)
-                if stop.wait(pause_seconds):
-                    return
+        for _ in range(connections):
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65_536)
+                for part in parts:
+                    connection.sendall(part)
+                    stop.wait(pause_seconds)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
@@ -294,9 +296,12 @@ def test_an_answer_that_breaks_off_is_tried_again() -> None:
     """A connection that ends in the middle of an answer is a passing failure."""
     clock = Clock()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"
-    with raw_server(head) as url, connected(url, clock) as endpoint:
-        with pytest.raises(EndpointError, match="cannot reach"):
-            endpoint.ask(["one"], Patience(2, read_seconds=0.5, total_seconds=9))
+    with (
+        raw_server(head, connections=2) as url,
+        connected(url, clock) as endpoint,
+        pytest.raises(EndpointError, match=r"cannot reach .*\(2 tries\)"),
+    ):
+        endpoint.ask(["one"], Patience(2, read_seconds=5, total_seconds=9))
 
     assert clock.waits == [0.5]
 
@@ -377,20 +382,26 @@ def test_the_key_is_in_no_message_and_no_log(
     def echo(call: Call) -> Answer:
         said = f"you sent {call.headers['Authorization']} " * 20
         body = {"error": {"message": said}} if shape == "json" else said.encode()
-        return Answer(body, status, {"Location": f"/login?key={KEY}"})
+        return Answer(body, status)
 
     server.rule = echo
     with pytest.raises(EndpointError) as caught:
         ask(server, clock)
 
-    shown = [str(caught.value), repr(caught.value)]
-    logged = [
-        record.getMessage()
-        for record in caplog.records
-        if not record.name.startswith("httpcore")
-    ]
-    assert not [text for text in shown + logged if KEY in text]
-    assert not [text for text in shown if KEY[:6] in text]
+    assert KEY[:6] not in f"{caught.value} {caught.value!r}"
+    assert KEY not in caplog.text
+
+
+def test_a_redirect_that_quotes_the_key_does_not_show_it(
+    server: FakeEndpoint, clock: Clock
+) -> None:
+    """The address that is shown to the user is searched for the key too."""
+    server.rule = lambda call: Answer("", 302, {"Location": f"/login?key={KEY}"})
+
+    with pytest.raises(EndpointError, match="redirects to /login") as caught:
+        ask(server, clock)
+
+    assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Evil: 1", "ключ", "a\x00b", "a\tb"])

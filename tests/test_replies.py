@@ -140,7 +140,7 @@ JSON = st.recursive(
 
 @given(JSON, st.integers(1, 3))
 def test_any_json_is_read_or_refused(answer: Any, count: int) -> None:
-    """Whatever the server answers, rows are unit vectors or faults, or it is refused."""
+    """Whatever is answered, rows are unit vectors or faults, or all is refused."""
     raw = json.dumps(answer).encode()
     error_text(raw)
     try:
