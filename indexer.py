@@ -9,4 +9,5 @@ import sys
 from docs_rag.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["index", *sys.argv[1:]]))
+    sys.argv.insert(1, "index")
+    sys.exit(main())

@@ -9,4 +9,5 @@ import sys
 from docs_rag.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    sys.argv.insert(1, "serve")
+    sys.exit(main())

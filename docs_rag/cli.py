@@ -10,9 +10,8 @@ import json
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docs_rag.errors import (
     EXIT_DONE,
@@ -27,37 +26,48 @@ if TYPE_CHECKING:
     from docs_rag.records import IndexReport, Secret
 
 _EXIT_INTERRUPTED = 130
-# A log that is read by nobody at the time wants a line now and then, not a bar.
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if argv is None:
+        _insist_on_utf8()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    words = sys.argv[1:] if argv is None else list(argv)
-    if words[:1] == ["trace"]:
-        return _trace(words[1:])
-    from docs_rag.arguments import build_parser
+    return _flushed(_guarded(sys.argv[1:] if argv is None else list(argv)))
 
-    arguments = build_parser().parse_args(words)
+
+def _insist_on_utf8() -> None:
+    """
+    Start over in Python's UTF-8 mode where the locale has another encoding.
+
+    Names of files and the words of a query are UTF-8, whatever cron's locale says; or
+    a run from there would take other files for the corpus than a run from a shell.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execv(sys.executable, command)
+
+
+def _guarded(words: Sequence[str]) -> int:
+    """Run one command; turn whatever goes wrong into a line and an exit code."""
+    debug = words[:1] == ["--debug"]
     try:
-        return _VERBS[arguments.verb](arguments)
-    except DocsRagError as error:
-        if arguments.debug:
-            raise
-        _say(f"docs-rag: {error}")
-        return error.exit_code
+        return _run(words[1:] if debug else words)
     except KeyboardInterrupt:
         _say("docs-rag: interrupted; what is committed stays, run again to go on")
         return _EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left (head, less); nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
+    except DocsRagError as error:
+        if debug:
+            raise
+        _say(f"docs-rag: {error}")
+        return error.exit_code
     except Exception as error:
-        if arguments.debug:
+        if debug:
             raise
         _say(
             f"docs-rag: internal error: {type(error).__name__}: {error} (a fault of "
@@ -66,8 +76,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_REFUSED
 
 
+def _run(words: Sequence[str]) -> int:
+    if words[:1] == ["trace"]:
+        return _trace(words[1:])
+    from docs_rag.arguments import build_parser
+
+    try:
+        arguments = build_parser().parse_args(words)
+    except SystemExit as stop:  # --help, or wrong usage; it has been said
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    return _VERBS[arguments.verb](arguments)
+
+
+def _flushed(code: int) -> int:
+    """Write out what was printed, or Python would complain after the last line."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _say(f"docs-rag: the output cannot be written ({error.strerror})")
+            return EXIT_REFUSED
+    return code
+
+
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _print_json(value: object) -> None:
@@ -112,11 +148,15 @@ def _init(arguments: argparse.Namespace) -> int:
 def _confirmed(arguments: argparse.Namespace, question: str) -> bool:
     if arguments.yes or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
-    return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+    try:
+        return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+    except EOFError:
+        return False
 
 
 def _index(arguments: argparse.Namespace) -> int:
     from docs_rag.indexer import IndexOptions, index_corpus
+    from docs_rag.progress import ProgressMeter
     from docs_rag.rendering import report_as_json, report_as_text
     from docs_rag.service import embedder_for
 
@@ -126,7 +166,7 @@ def _index(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         allow_shrink=arguments.allow_shrink,
     )
-    progress = _Progress()
+    progress = ProgressMeter(sys.stderr)
     try:
         report: IndexReport = index_corpus(
             settings.chosen(), embedder_for(settings), options, progress
@@ -140,35 +180,6 @@ def _index(arguments: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-class _Progress:
-    """A bar on a terminal, a line now and then in a log; on standard error."""
-
-    def __init__(self) -> None:
-        self._stage = ""
-        self._bar: Any = None
-        self._last_line = time.monotonic()
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            self._move_bar(stage, done, total)
-        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
-            _say(f"{stage}: {done} of {total} files")
-
-    def _move_bar(self, stage: str, done: int, total: int) -> None:
-        from tqdm import tqdm
-
-        if stage != self._stage:
-            self.close()
-            self._stage = stage
-            self._bar = tqdm(total=total, desc=stage, unit="file", leave=False)
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
 def _query(arguments: argparse.Namespace) -> int:
     from docs_rag.rendering import answer_as_json, answer_as_text
     from docs_rag.retrieval import DEFAULT_MAX_CHARS, ask
@@ -179,7 +190,7 @@ def _query(arguments: argparse.Namespace) -> int:
     question = ask(
         _query_text(arguments),
         arguments.k,
-        arguments.also,
+        [_as_utf8(phrasing) for phrasing in arguments.also],
         DEFAULT_MAX_CHARS if max_chars is None else max_chars,
     )
     service = open_service(_settings(arguments), resident=False)
@@ -203,10 +214,15 @@ def _query(arguments: argparse.Namespace) -> int:
 
 def _query_text(arguments: argparse.Namespace) -> str:
     if arguments.query is not None:
-        return str(arguments.query)
-    if sys.stdin.isatty():
+        return _as_utf8(arguments.query)
+    if sys.stdin is None or sys.stdin.isatty():
         raise QueryError('no question: give it as an argument, docs-rag query "..."')
     return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _as_utf8(word: str) -> str:
+    """Return an argument with the bytes that are not UTF-8 replaced."""
+    return os.fsencode(word).decode("utf-8", "replace")
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -339,7 +355,7 @@ def _trace(words: Sequence[str]) -> int:
     from docs_rag.tracecli import main as trace_main
 
     environ: Mapping[str, str] = merged_environment(current_environment())
-    return trace_main(words, environ, sys.stdout, sys.stderr)
+    return trace_main(words, environ, sys.stdout, sys.stderr, program="docs-rag trace")
 
 
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -19,7 +19,7 @@ from docs_rag.errors import (
     IndexMissingError,
     StorageError,
 )
-from docs_rag.schema import MIGRATIONS
+from docs_rag.schema import APPLICATION_ID, MIGRATIONS
 
 # A 512-wide float32 vector is 2 KiB: seven to a page of this size, one to SQLite's
 # default of 4 KiB.
@@ -29,7 +29,7 @@ _BUSY_MILLISECONDS = 10_000
 
 def _translate(error: apsw.Error, path: Path) -> DocsRagError:
     """Turn a SQLite failure into the sentence a user can act on."""
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
         return IndexCorruptError(
             f"{path} is not a readable index ({error}); rebuild it with "
             "`docs-rag index --full`"
@@ -41,10 +41,12 @@ def _translate(error: apsw.Error, path: Path) -> DocsRagError:
         )
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StorageError(
-            f"{path} is held by another program for too long; try again, or close it"
+            f"{path} has been held by another program for too long; run again when "
+            "that has finished"
         )
     return StorageError(
-        f"cannot use {path} ({error}); check that its folder exists and is writable"
+        f"cannot use {path} ({error}); check that its folder exists and is writable "
+        "and that the disk has space"
     )
 
 
@@ -59,31 +61,33 @@ class Database:
                 f"no index at {path}; build it with `docs-rag index`"
             )
         with self._translated():
-            self._connection = self._connect(writable)
+            self._connection, self.is_immutable = self._connect(writable)
         try:
+            self._check_kind()
             if writable:
+                self._prepare_for_writing()
                 self.migrate()
             self._check_version()
         except BaseException:
             self.close()
             raise
 
-    def _connect(self, writable: bool) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    def _connect(self, writable: bool) -> tuple[apsw.Connection, bool]:
+        """Return a connection, and whether it takes the file to stand still."""
         if writable:
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            return self._open(str(self.path), flags), False
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        uri = self.path.absolute().as_uri()
         try:
-            connection = self._open(str(self.path), flags)
+            return self._open(uri, flags), False
         except (apsw.CantOpenError, apsw.ReadOnlyError):
-            if writable:
-                raise
             # A reader in a folder it may not write to cannot share memory with a
             # writer; such a folder has none.
-            uri = f"{self.path.absolute().as_uri()}?immutable=1"
-            connection = self._open(uri, flags)
-        return connection
+            return self._open(f"{uri}?immutable=1", flags), True
 
-    def _open(self, name: str, flags: int) -> apsw.Connection:
+    @staticmethod
+    def _open(name: str, flags: int) -> apsw.Connection:
         connection = apsw.Connection(name, flags=flags)
         try:
             connection.set_busy_timeout(_BUSY_MILLISECONDS)
@@ -91,15 +95,17 @@ class Database:
             connection.load_extension(sqlite_vec.loadable_path())
             connection.enable_load_extension(False)
             connection.execute("PRAGMA foreign_keys = ON")
-            if flags & apsw.SQLITE_OPEN_CREATE:
-                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
+            # The file is not read before it is asked for something.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _prepare_for_writing(self) -> None:
+        self.rows(f"PRAGMA page_size = {_PAGE_BYTES}")
+        self.rows("PRAGMA journal_mode = WAL")
+        self.rows("PRAGMA synchronous = NORMAL")
 
     def close(self) -> None:
         """Close the connection; the store is of no use afterwards."""
@@ -165,13 +171,24 @@ class Database:
         """The number of migrations this file has had."""
         return int(self.value("PRAGMA user_version"))
 
-    def _check_version(self) -> None:
+    def _check_kind(self) -> None:
+        """Refuse the database of another program before anything is changed in it."""
+        is_empty = self.version == 0 and not self.value(
+            "SELECT count(*) FROM sqlite_schema"
+        )
+        if not is_empty and self.value("PRAGMA application_id") != APPLICATION_ID:
+            raise IndexCorruptError(
+                f"{self.path} is a database, but no index of this docs-rag; rebuild "
+                "it with `docs-rag index --full`, which sets the old file aside"
+            )
         if self.version > len(MIGRATIONS):
             raise IndexMismatchError(
                 f"{self.path} has schema {self.version}, this docs-rag knows up to "
                 f"{len(MIGRATIONS)}: upgrade docs-rag, or rebuild the index with "
                 "`docs-rag index --full`"
             )
+
+    def _check_version(self) -> None:
         if self.version == 0:
             raise IndexMissingError(
                 f"{self.path} holds no index yet; build it with `docs-rag index`"
@@ -179,12 +196,8 @@ class Database:
 
     def integrity_problems(self) -> list[str]:
         """Return what SQLite's own checks find wrong; empty when all is well."""
+        # Checks the full-text tables too.
         found = [r[0] for r in self.rows("PRAGMA integrity_check") if r[0] != "ok"]
-        for table in ("words", "trigrams"):
-            try:
-                self.rows(f"INSERT INTO {table}({table}) VALUES('integrity-check')")
-            except DocsRagError as error:
-                found.append(f"full-text table {table}: {error}")
         found += [f"orphan row: {row}" for row in self.rows("PRAGMA foreign_key_check")]
         return found
 

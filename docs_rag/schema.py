@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 from docs_rag.records import Capacity, Chunk
 
+# Tells an index from the SQLite file of another program: "docs".
+APPLICATION_ID = 0x646F6373
+
 # How the word index cuts and stems; a query's words are looked up through the same.
-WORDS_TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
+# Marks are letters: without them words in Devanagari or Thai fall to pieces.
+WORDS_TOKENIZER = (
+    *("porter", "unicode61", "remove_diacritics", "2"),
+    *("categories", "L* N* Co M*"),
+)
 
 # Numbered from 1, applied in order, never edited once released.
 MIGRATIONS = (
     """
+    PRAGMA application_id = 0x646F6373;
     CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     INSERT INTO meta VALUES('build', '"' || lower(hex(randomblob(16))) || '"');
     CREATE TABLE files(
@@ -77,7 +85,7 @@ MIGRATIONS = (
     CREATE INDEX windows_by_vector ON windows(vector_id);
     CREATE VIRTUAL TABLE words USING fts5(
         title, heading, body, content='', contentless_delete=1,
-        tokenize="porter unicode61 remove_diacritics 2"
+        tokenize="porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
     );
     INSERT INTO words(words, rank) VALUES('rank', 'bm25(2.0, 3.0, 1.0)');
     CREATE VIRTUAL TABLE words_vocabulary USING fts5vocab(words, row);

@@ -9,7 +9,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -115,6 +115,8 @@ class FakeEndpoint:
 class _Handler(BaseHTTPRequestHandler):
     endpoint: FakeEndpoint
     protocol_version = "HTTP/1.1"
+    # One segment an answer: a second would wait 40 ms for the first one's receipt.
+    wbufsize = -1
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -130,6 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
+        # Nobody listens any more where a client gave up on a hanging server.
+        with suppress(ConnectionError):
+            self.wfile.flush()
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -383,7 +383,7 @@ def test_what_fits_the_window_is_read_by_servers_that_cut(text: str) -> None:
     ],
 )
 def test_the_unit_of_length_is_a_cautious_token(text: str, units: int) -> None:
-    """Letters by twos, consonant clusters and all else by ones, wide characters more."""
+    """Letters count by twos, consonant clusters by ones, wide characters more."""
     assert estimate_tokens(text) == units
 
 
