@@ -46,7 +46,7 @@ if [ -n "$directory" ]; then
   query=${query:-"What is this about, and how do I get started?"}
 else
   directory=$root
-  query=${query:-"How do I connect a coding agent?"}
+  query=${query:-"Which exit code tells cron that another run holds the lock?"}
 fi
 cd "$root"
 # shellcheck source=scripts/environment.sh
@@ -55,7 +55,7 @@ source scripts/environment.sh
 # A temporary folder of our own, found again next time so that nothing is embedded twice.
 work="${TMPDIR:-/tmp}/docs-rag-demo-$(id -u)"
 mkdir -p -m 700 "$work"
-[ -O "$work" ] && [ ! -L "$work" ] || fail "$work belongs to somebody else; set TMPDIR to another folder"
+{ [ -O "$work" ] && [ ! -L "$work" ]; } || fail "$work belongs to somebody else; set TMPDIR to another folder"
 RAG_DIR="$work/$(printf '%s' "$directory" | cksum | tr -d ' ')"
 mkdir -p "$RAG_DIR"
 
@@ -82,7 +82,8 @@ docs-rag query -k 2 "$query"
 
 step "MCP server"
 log="$RAG_DIR/serve.log"
-nohup docs-rag serve >"$log" 2>&1 &
+: >"$log"
+nohup docs-rag serve >>"$log" 2>&1 &
 server=$!
 stop() {
   kill "$server" 2>/dev/null || true

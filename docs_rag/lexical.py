@@ -2,7 +2,7 @@
 Text as the full-text index sees it: folded, and cut into words.
 
 Documents and queries go through the same two functions, so what folds together in a
-page folds together in a question. Pure.
+page folds together in a question. Pure, and linear in the length of the text.
 """
 
 import itertools
@@ -13,48 +13,87 @@ from collections.abc import Iterable, Iterator
 # Raise when the same text would fold or cut differently: files are then cut anew.
 LEXICAL_VERSION = 1
 
-# Characters a reader cannot see, which must not keep two words apart or together.
+# Characters a reader cannot see, which must not keep two words apart or together;
+# surrogates, which no index can hold, are among them.
 _INVISIBLE = dict.fromkeys(
     [
-        *(0x00AD, 0x034F, 0x061C, 0x180E, 0xFEFF),
+        *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x3164, 0xFEFF, 0xFFA0),
+        *range(0x180B, 0x1810),
         *range(0x200B, 0x2010),
         *range(0x202A, 0x202F),
         *range(0x2060, 0x2070),
+        *range(0xD800, 0xE000),
+        *range(0xFE00, 0xFE10),
+        *range(0xE0000, 0xE1000),
     ]
 )
-_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4`"), "'")
+# Put right before NFKC, which would take the acute accent apart.
+_BEFORE = _INVISIBLE | dict.fromkeys(
+    map(ord, "\u2018\u2019\u201b\u02bb\u02bc\u00b4\u0060\uff07"), "'"
+)
+# Vowel points and the Arabic stretch mark: written for beginners, left out by others.
+# After NFKC, which makes letters of those that are part of one.
+_AFTER = dict.fromkeys(
+    [
+        *(0x0640, 0x0670, 0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7),
+        *range(0x0591, 0x05BE),
+        *range(0x064B, 0x0653),
+    ]
+)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
+# Scripts without blanks between words, by how much of them makes a word: pairs of
+# these, of which a single one can also be a word,
 _CJK = (
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 )
-_CJK_RUN = re.compile(f"[{_CJK}]+")
+# and triples of the alphabetic ones: Thai, Lao, Burmese, Khmer.
+_ALPHABETIC = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u1000-\u1049\u1780-\u17d3"
+_RUN = re.compile(f"[{_CJK}]+|[{_ALPHABETIC}]+")
+_ALPHABETIC_START = re.compile(f"[{_ALPHABETIC}]")
+
+_MARKS = "".join(
+    chr(code)
+    for code in [*range(0x0300, 0x1E00), *range(0xA660, 0xAC00)]
+    if unicodedata.category(chr(code)).startswith("M")
+)
+_WORD = rf"\w[\w{_MARKS}]*"
 # A run of word characters, or several held together the way identifiers are:
-# snake_case, kebab-case, dotted.name, std::vector, path/to.
-_COMPOUND = re.compile(r"\w+(?:(?:::|->|[-./:'])\w+)*")
-_SEGMENT = re.compile(r"[^\W_]+")
+# snake_case, kebab-case, dotted.name, std::vector, path/to; and C++ or C#.
+_COMPOUND = re.compile(
+    rf"({_WORD}(?:(?:::|->|[-./:'])(?:{_WORD}))*)(\+\+|#(?!\w))?",
+)
+_SEGMENT = re.compile(rf"[^\W_][^\W_{_MARKS}]*(?:[{_MARKS}]+[^\W_{_MARKS}]*)*")
 # fooBar -> foo Bar, HTTPServer -> HTTP Server; digits stay with their letters (E0502).
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SIGNED = re.compile(r"[A-Za-z]{1,8}")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
 
 # Longer compounds are URLs, digests and paths: their parts say enough.
 _MAX_COMPOUND_CHARS = 64
+
+_OPENING = "([{<"
+_CLOSING = ")]}>"
+_LEADING = "\"'“”„«»‹›,;!?。，；！？、：…"
+_TRAILING = _LEADING + ".:"
 
 
 def fold(text: str) -> str:
     """
     Return ``text`` in the form in which equal-looking strings are equal.
 
-    NFKC (full width, ligatures, composed accents), invisible characters removed,
-    markdown's backslash escapes resolved, apostrophes unified, case folded.
+    NFKC (full width, ligatures, composed accents), invisible characters and vowel
+    points removed, markdown's backslash escapes resolved, apostrophes unified, case
+    folded.
     """
     return visible(text).casefold()
 
 
 def visible(text: str) -> str:
     """Fold everything but case, which still separates ``fooBar`` from ``foobar``."""
-    plain = unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
-    return _ESCAPE.sub(r"\1", plain).translate(_APOSTROPHES)
+    plain = unicodedata.normalize("NFKC", text.translate(_BEFORE)).translate(_AFTER)
+    return _ESCAPE.sub(r"\1", plain)
 
 
 def words(text: str) -> list[str]:
@@ -62,67 +101,69 @@ def words(text: str) -> list[str]:
     Cut ``text`` into the tokens of the word index, in order, repeats kept.
 
     A compound yields its parts, and itself with the joints taken out, so that
-    ``max_crate_weight``, ``max crate weight`` and ``MaxCrateWeight`` all meet. CJK
-    runs yield every character and every pair: a two-character word is a pair.
+    ``max_crate_weight``, ``max crate weight`` and ``MaxCrateWeight`` all meet. A run
+    without blanks yields every character and every pair: a two-character word is a
+    pair; or every pair and triple where the script is alphabetic.
     """
-    return [token for match in _compounds(text) for token in _tokens(match)]
-
-
-def _compounds(text: str) -> Iterator[str]:
-    for match in _COMPOUND.finditer(visible(text)):
-        yield match.group()
-
-
-def _tokens(compound: str) -> Iterator[str]:
-    if _CJK_RUN.search(compound):
-        yield from _cjk_tokens(compound)
-        return
-    segments = _SEGMENT.findall(compound)
-    for segment in segments:
-        yield from _segment_tokens(segment)
-    if len(segments) > 1 and len(compound) <= _MAX_COMPOUND_CHARS:
-        yield "".join(segments).casefold()
-
-
-def _segment_tokens(segment: str) -> Iterator[str]:
-    parts = _CAMEL.split(segment)
-    if len(parts) > 1:
-        yield from (part.casefold() for part in parts)
-    yield segment.casefold()
-
-
-def _cjk_tokens(compound: str) -> Iterator[str]:
-    position = 0
-    for run in _CJK_RUN.finditer(compound):
-        yield from _plain(compound[position : run.start()])
-        characters = run.group()
-        yield from characters
-        yield from map("".join, itertools.pairwise(characters))
-        position = run.end()
-    yield from _plain(compound[position:])
-
-
-def _plain(text: str) -> Iterator[str]:
-    for segment in _SEGMENT.findall(text):
-        yield from _segment_tokens(segment)
+    return [
+        token
+        for compound, sign in _compounds(text)
+        for token in _tokens(compound, sign, is_query=False)
+    ]
 
 
 def query_words(text: str) -> list[str]:
     """
     Return the distinct tokens a query asks the word index for, in order.
 
-    A CJK run of two or more characters asks for its pairs only: single characters
-    are in nearly every page and say nothing.
+    A run without blanks asks for its longer pieces only where it has any: single
+    characters are in nearly every page and say nothing.
     """
-    tokens: dict[str, None] = {}
-    for compound in _compounds(text):
-        run = _CJK_RUN.search(compound)
-        longest = max(map(len, _CJK_RUN.findall(compound)), default=0) if run else 0
-        for token in _tokens(compound):
-            if longest > 1 and len(token) == 1 and _CJK_RUN.fullmatch(token):
-                continue
-            tokens[token] = None
-    return list(tokens)
+    tokens = (
+        token
+        for compound, sign in _compounds(text)
+        for token in _tokens(compound, sign, is_query=True)
+    )
+    return list(dict.fromkeys(tokens))
+
+
+def _compounds(text: str) -> Iterator[tuple[str, str]]:
+    for match in _COMPOUND.finditer(visible(text)):
+        yield match[1], match[2] or ""
+
+
+def _tokens(compound: str, sign: str, *, is_query: bool) -> Iterator[str]:
+    position = 0
+    for run in _RUN.finditer(compound):
+        yield from _plain(compound[position : run.start()])
+        yield from _pieces(run.group(), is_query=is_query)
+        position = run.end()
+    yield from _plain(compound[position:])
+    if sign and _SIGNED.fullmatch(compound):
+        yield compound.casefold() + _SIGNS[sign]
+
+
+def _plain(text: str) -> Iterator[str]:
+    segments = _SEGMENT.findall(text)
+    for segment in segments:
+        parts = _CAMEL.split(segment)
+        if len(parts) > 1:
+            yield from (part.casefold() for part in parts)
+        yield segment.casefold()
+    if len(segments) > 1 and len(text) <= _MAX_COMPOUND_CHARS:
+        yield "".join(segments).casefold()
+
+
+def _pieces(run: str, *, is_query: bool) -> Iterator[str]:
+    """Yield the overlapping pieces of a run without blanks."""
+    size = 3 if _ALPHABETIC_START.match(run) else 2
+    if len(run) < size or not is_query:
+        yield from _windows(run, size - 1)
+    yield from _windows(run, size)
+
+
+def _windows(run: str, size: int) -> Iterator[str]:
+    yield from (run[i : i + size] for i in range(len(run) - size + 1))
 
 
 def query_substrings(text: str) -> list[str]:
@@ -131,28 +172,32 @@ def query_substrings(text: str) -> list[str]:
 
     These are its blank-separated pieces of at least three characters, stripped of
     the punctuation around a sentence but not of the punctuation inside a name:
-    ``--flag``, ``#[derive]`` and ``std::vector<T>`` stay whole.
+    ``--flag``, ``#[derive]`` and ``std::vector<T>`` stay whole. A run without blanks
+    asks for every three characters of it.
     """
-    pieces: dict[str, None] = {}
-    for raw in fold(text).split():
-        piece = raw.strip("\"'“”„«»‹›()[]{}<>,;!?。，；！？、：…")
-        piece = piece.rstrip(".:")
-        for candidate in _substrings(piece, raw):
-            if len(candidate) >= 3:
-                pieces[candidate] = None
-    return list(pieces)
+    pieces = (piece for raw in fold(text).split() for piece in _substrings(raw))
+    return list(dict.fromkeys(piece for piece in pieces if len(piece) >= 3))
 
 
-def _substrings(piece: str, raw: str) -> Iterator[str]:
-    runs = _CJK_RUN.findall(piece)
-    if runs:
-        # A CJK sentence has no blanks: ask for every three characters of it.
-        for run in runs:
-            yield from (run[i : i + 3] for i in range(max(len(run) - 2, 1)))
-        return
-    yield piece
-    if raw != piece and raw.startswith(("#[", "<", "--", "[")):
-        yield raw
+def _substrings(raw: str) -> Iterator[str]:
+    position = 0
+    for run in _RUN.finditer(raw):
+        yield _bare(raw[position : run.start()])
+        yield from _windows(run.group(), 3)
+        position = run.end()
+    yield _bare(raw[position:])
+
+
+def _bare(piece: str) -> str:
+    """Take off stops, quotes and brackets, but for those that close what is inside."""
+    brackets = _OPENING + _CLOSING
+    started = piece.lstrip(_LEADING + brackets)
+    bare = started.rstrip(_TRAILING + brackets)
+    unclosed = sum(map(bare.count, _OPENING)) - sum(map(bare.count, _CLOSING))
+    end = len(bare)
+    while end < len(started) and started[end] in _CLOSING and unclosed > 0:
+        end, unclosed = end + 1, unclosed - 1
+    return started[:end]
 
 
 def match_any(terms: Iterable[str]) -> str:
@@ -161,5 +206,9 @@ def match_any(terms: Iterable[str]) -> str:
 
     Each term becomes an FTS5 string, so nothing in it can act as an operator.
     """
-    quoted = [term.replace("\x00", " ").replace('"', '""') for term in terms]
+    quoted = [term.translate(_UNQUERYABLE) for term in terms]
     return " OR ".join(f'"{term}"' for term in quoted if term.strip())
+
+
+# A string ends at NUL, has no place for surrogates, and doubles its quotation marks.
+_UNQUERYABLE = {0: " ", ord('"'): '""', **dict.fromkeys(range(0xD800, 0xE000), " ")}

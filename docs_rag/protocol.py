@@ -5,12 +5,12 @@ Failures a caller can mend come back as tool errors of one line; a crash is logg
 here and tells the caller nothing but that it happened.
 """
 
+import asyncio
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import anyio
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.types import (
@@ -40,12 +40,12 @@ from docs_rag.tools import (
     question_from,
 )
 from docs_rag.tracing import Caller, Tool
+from docs_rag.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-# Searches that run at once; more only take the processor from one another. Those
-# that wait are bounded by the guard.
-_PARALLEL_SEARCHES = 4
+# Less than the guard gives a call, and than agents' clients do: whoever asked is told.
+CALL_SECONDS = 50
 # Claude Code, for one, cuts instructions here without a word.
 _MAX_INSTRUCTIONS_CHARS = 2048
 _CRASHED = "docs-rag failed while answering; the server's log has the details"
@@ -53,9 +53,15 @@ _CRASHED = "docs-rag failed while answering; the server's log has the details"
 Rendered = tuple[dict[str, Any], str]
 
 
-def build_server(service: Service, transport: Transport) -> Server[Any]:
+class _OverdueError(Exception):
+    """A call took too long."""
+
+
+def build_server(
+    service: Service, transport: Transport, call_seconds: int = CALL_SECONDS
+) -> Server[Any]:
     """Build the protocol server over ``service``: two tools, nothing unoffered."""
-    limiter = anyio.CapacityLimiter(_PARALLEL_SEARCHES)
+    workers = Workers()
 
     async def list_tools(
         ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
@@ -70,11 +76,14 @@ def build_server(service: Service, transport: Transport) -> Server[Any]:
             call_tool_now, service, params.name, params.arguments or {}, context
         )
         try:
-            structured, text = await anyio.to_thread.run_sync(
-                call, abandon_on_cancel=True, limiter=limiter
-            )
+            structured, text = await _in_time(ctx, workers, call, call_seconds)
         except DocsRagError as error:
             return _failure(str(error))
+        except _OverdueError:
+            return _failure(
+                f"{params.name} was not done within {call_seconds} seconds: the "
+                "server is busy, or its embedding endpoint is; try again later"
+            )
         except MCPError:
             raise
         except Exception:
@@ -93,6 +102,25 @@ def build_server(service: Service, transport: Transport) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+async def _in_time(
+    ctx: ServerRequestContext[Any],
+    workers: Workers,
+    call: Callable[[], Rendered],
+    call_seconds: int,
+) -> Rendered:
+    """Make the call, with a sign of life each second for clients that asked for it."""
+    task = asyncio.ensure_future(workers.run(call))
+    try:
+        for second in range(1, call_seconds + 1):
+            done, _ = await asyncio.wait({task}, timeout=1)
+            if done:
+                return task.result()
+            await ctx.session.report_progress(second, message="still searching")
+    finally:
+        task.cancel()
+    raise _OverdueError
 
 
 def instructions_for(service: Service) -> str:

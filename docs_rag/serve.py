@@ -8,6 +8,7 @@ a restart; the index is opened once a process, whatever the transport.
 import functools
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ from docs_rag.netguard import Binding, decide_binding, require_token
 from docs_rag.protocol import build_server
 from docs_rag.records import Secret
 from docs_rag.service import Service, open_service
+from docs_rag.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +55,9 @@ def build_app(service: Service, policy: Policy, transport: Transport) -> Guard:
     )
     probes = [
         Route("/healthz", _healthz, methods=["GET"]),
-        Route("/readyz", functools.partial(_readyz, service), methods=["GET"]),
+        Route(
+            "/readyz", functools.partial(_readyz, service, Workers()), methods=["GET"]
+        ),
     ]
     app: ASGIApp
     if transport is Transport.SSE:
@@ -95,10 +99,10 @@ async def _healthz(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-async def _readyz(service: Service, request: Request) -> Response:
+async def _readyz(service: Service, workers: Workers, request: Request) -> Response:
     """Say whether a question would be answered now; nothing of the corpus."""
     try:
-        generation = await anyio.to_thread.run_sync(service.check_ready)
+        generation = await workers.run(service.check_ready)
     except DocsRagError as error:
         logger.warning("not ready: %s", error)
         return JSONResponse({"ready": False}, status_code=503)
@@ -160,13 +164,25 @@ def _run_http(
             port = _NO_PORT if binding.unix_path else sockets[0].getsockname()[1]
             policy = Policy(binding, port, settings.auth_token, routes)
             guard = build_app(service, policy, settings.transport)
-            server = uvicorn.Server(uvicorn.Config(guard, **uvicorn_options(policy)))
+            server = _Server(uvicorn.Config(guard, **uvicorn_options(policy)))
+            server.on_started = functools.partial(on_listening, _url(binding, policy))
             _start_warm_up(service)
-            with _signals(guard, reload_token):
-                on_listening(_url(binding, policy))
+            with _signals(server, guard, reload_token):
                 server.run(sockets=sockets)
     finally:
         service.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which tells when connections are accepted."""
+
+    on_started: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections, and say so."""
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self.on_started()
 
 
 def _url(binding: Binding, policy: Policy) -> str:
@@ -189,33 +205,42 @@ def _start_warm_up(service: Service) -> None:
 
 
 @contextmanager
-def _signals(guard: Guard, reload_token: Callable[[], Secret | None]) -> Iterator[None]:
+def _signals(
+    server: uvicorn.Server, guard: Guard, reload_token: Callable[[], Secret | None]
+) -> Iterator[None]:
     """
     Let SIGTERM and SIGINT end the server with exit code 0, and SIGHUP renew the token.
 
-    uvicorn stops on the first two and raises them again once it has stopped: by then
-    they have nothing left to do.
+    uvicorn handles the first two while it runs, and raises them again once it has
+    stopped: by then they have nothing left to do. Before it runs, they must not be
+    lost.
     """
 
-    def ignore(number: int, frame: FrameType | None) -> None:
-        return
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
 
     def renew(number: int, frame: FrameType | None) -> None:
         try:
-            token = reload_token()
-            if token is None:
-                logger.error("SIGHUP: no RAG_AUTH_TOKEN is set; the old one stays")
-                return
-            guard.rotate(token)
-            logger.info("SIGHUP: the token was renewed")
+            logger.info("SIGHUP: %s", _renew(guard, reload_token()))
         except DocsRagError as error:
             logger.error("SIGHUP: the old token stays: %s", error)
 
-    handlers: dict[int, Any] = {signal.SIGTERM: ignore, signal.SIGINT: ignore}
-    handlers[signal.SIGHUP] = renew
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: renew}
     before = {number: signal.signal(number, h) for number, h in handlers.items()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _renew(guard: Guard, token: Secret | None) -> str:
+    if token is None:
+        return "RAG_AUTH_TOKEN is not set; nothing was changed"
+    if token == guard.policy.token:
+        return (
+            "RAG_AUTH_TOKEN is still the same; it can be renewed in .env, not in the "
+            "environment of a running process"
+        )
+    guard.rotate(token)
+    return "the token was renewed"

@@ -6,6 +6,7 @@ neither can answer otherwise than the other.
 """
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,18 +42,36 @@ class Service:
         self._retriever = retriever
         self._traces = traces
         self._model = model
+        self._warming = threading.Lock()
+        self._is_warm = False
 
     def close(self) -> None:
         """Close the index."""
         self._retriever.close()
 
     def warm_up(self) -> None:
-        """Load the model and the vectors ahead of the first question."""
-        self._retriever.warm_up()
+        """Load the model and the vectors ahead of the first question, once."""
+        with self._warming:
+            self._warm_up()
 
     def check_ready(self) -> int:
-        """Return the generation; see ``Retriever.check_ready``."""
+        """
+        Return the generation; see ``Retriever.check_ready``.
+
+        Loads what could not be loaded before, such as an index that was not there:
+        where questions are only sent to a ready server, none would ever do it.
+        """
+        if self._warming.acquire(blocking=False):
+            try:
+                self._warm_up()
+            finally:
+                self._warming.release()
         return self._retriever.check_ready()
+
+    def _warm_up(self) -> None:
+        if not self._is_warm:
+            self._retriever.warm_up()
+            self._is_warm = True
 
     def retrieve(
         self, question: Question, context: CallContext, *, even_if_none: bool = False

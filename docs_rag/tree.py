@@ -164,15 +164,13 @@ class Tree:
 
     def _linked_file(self, link: Found) -> Iterator[Found]:
         """Yield the file behind a link, where it may be read."""
-        absolute = self.absolute(link.path)
-        if os.path.isdir(absolute) or not self._may_be_wanted(link.path):
+        is_directory = os.path.isdir(self.absolute(link.path))
+        if is_directory or not self._may_be_wanted(link.path):
             return
         problem = _against_name(link.name, "file")
         real_path = None
         if problem is None:
             real_path, problem = self._target(link)
-        if real_path is not None and not os.path.isfile(absolute):
-            real_path, problem = None, "not a regular file"
         if real_path is not None:
             yield Found(link.path, real_path)
         elif problem:

@@ -7,6 +7,7 @@ for them when it ends.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -51,7 +52,8 @@ class Workers:
                     result = function()
                 except BaseException as raised:
                     error = raised
-                if not loop.is_closed():
+                # The loop may be closed by now: then nobody is left to hear it.
+                with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(finish, result, error)
 
             threading.Thread(target=work, name="call", daemon=True).start()

@@ -131,6 +131,14 @@ def test_never_a_host(host, token):
     assert message.isprintable()
 
 
+def test_long_values_are_cut():
+    """A message stays short however long the value is that it names."""
+    with pytest.raises(UnsafeBindingError) as refusal:
+        decide_binding("x" * 10_000, GOOD)
+
+    assert len(str(refusal.value)) < 500
+
+
 @pytest.mark.parametrize("host", ["", "  "])
 def test_blank_host_offers_both_meanings(host):
     """A blank host is asked to say which of its two meanings it has."""

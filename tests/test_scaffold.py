@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import stat
 import tempfile
 from pathlib import Path
@@ -357,3 +358,19 @@ def test_a_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
             write(Path(folder) / "corpora.json", PROPOSAL)
 
         assert os.listdir(folder) == []
+
+
+def test_a_full_disk_leaves_file_and_folder_as_they_were(tmp_path: Path) -> None:
+    """A write that fails half way is a refusal, not half a file."""
+    path = configure(tmp_path, {"a": {"roots": ["x"]}})
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(StorageError, match="check the folder and the space"):
+            write(path, PROPOSAL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["corpora.json"]

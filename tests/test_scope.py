@@ -165,6 +165,24 @@ def test_exclusion_never_looks_above_the_corpus(tmp_path: Path) -> None:
     assert result.unmatched == ("exclude_dirs: demo", "exclude_dirs: corpus")
 
 
+def test_exclusion_is_about_directories_and_never_about_files(tmp_path: Path) -> None:
+    """An entry that happens to be the name of a file excludes nothing, and says so."""
+    corpus = make_corpus(
+        tmp_path,
+        {"README.md": "x", "docs/a.md": "x"},
+        top_files=["README.md"],
+        roots=["docs"],
+        exclude_dirs=["README.md", "a.md"],
+    )
+    result = scan(corpus)
+
+    assert paths(result) == ["README.md", "docs/a.md"]
+    assert result.unmatched == (
+        "exclude_dirs: README.md (is a file, not a directory)",
+        "exclude_dirs: a.md",
+    )
+
+
 def test_taking_an_exclusion_away_brings_the_files_back(tmp_path: Path) -> None:
     """The scope is what the configuration says now, and nothing else."""
     files = {"docs/now.md": "x", "docs/legacy/then.md": "x"}

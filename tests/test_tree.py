@@ -64,6 +64,7 @@ def test_two_trees_that_link_to_each_other_are_each_read_once(tmp_path: Path) ->
 
     assert paths(result) == ["one/a.md", "two/b.md"]
     assert result.matched["roots: one"] == ("one/a.md", "two/b.md")
+    assert result.skipped == ()
 
 
 @pytest.mark.parametrize("link", ["leak.md", "leaks", "deep/leaks"])
@@ -185,6 +186,16 @@ def test_a_link_is_no_way_around_an_exclusion(entry: str, tmp_path: Path) -> Non
     assert (result.skipped, result.unmatched) == ((), ())
 
 
+def test_an_excluded_name_holds_for_the_name_of_a_link(tmp_path: Path) -> None:
+    """A link called archive is as excluded as a directory of that name."""
+    corpus = make_corpus(tmp_path, {**INSIDE, "v1/x.md": "x"}, exclude_dirs=["archive"])
+    (corpus.directory / "docs" / "archive").symlink_to("../v1")
+    result = scan(corpus)
+
+    assert paths(result) == ["docs/a.md", "docs/sub/b.md"]
+    assert (result.skipped, result.unmatched) == ((), ())
+
+
 def test_hidden_directories_and_node_modules_are_left_out_and_counted(
     tmp_path: Path,
 ) -> None:
@@ -278,7 +289,9 @@ def test_what_may_not_be_read_is_left_out() -> None:
     """A directory or file without permission is a row, and the rest is indexed."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        corpus = make_corpus(Path(folder), {**INSIDE, "docs/no/c.md": "c"})
+        corpus = make_corpus(
+            Path(folder), {**INSIDE, "docs/no/c.md": "c"}, roots=["docs", "docs/no"]
+        )
         docs = corpus.directory / "docs"
         os.chmod(docs / "no", 0)
         os.chmod(docs / "a.md", 0)
@@ -291,6 +304,7 @@ def test_what_may_not_be_read_is_left_out() -> None:
         "docs/a.md": "cannot be read (Permission denied)",
         "docs/no": "cannot be read (Permission denied)",
     }
+    assert result.unmatched == ("roots: docs/no",)
 
 
 @settings(max_examples=60, deadline=None)
