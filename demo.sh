@@ -54,8 +54,9 @@ source scripts/environment.sh
 
 # A temporary folder of our own, found again next time so that nothing is embedded twice.
 work="${TMPDIR:-/tmp}/docs-rag-demo-$(id -u)"
-mkdir -p -m 700 "$work"
+mkdir -p "$work"
 { [ -O "$work" ] && [ ! -L "$work" ]; } || fail "$work belongs to somebody else; set TMPDIR to another folder"
+chmod 700 "$work"
 RAG_DIR="$work/$(printf '%s' "$directory" | cksum | tr -d ' ')"
 mkdir -p "$RAG_DIR"
 

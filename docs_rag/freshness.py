@@ -6,6 +6,7 @@ Asked at answer time, of the few files that an answer cites.
 
 import enum
 import hashlib
+import stat
 from pathlib import Path
 
 from docs_rag.schema import StoredChunk
@@ -37,6 +38,9 @@ class FreshnessCheck:
         path = self._directory / chunk.path
         try:
             status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                # A folder or a pipe of that name; reading one might never end.
+                return Freshness.GONE
             same = (chunk.size_bytes, chunk.mtime_ns)
             if (status.st_size, status.st_mtime_ns) == same:
                 return Freshness.CURRENT

@@ -19,7 +19,7 @@ from docs_rag.calibration import measure_background
 from docs_rag.config import Corpus
 from docs_rag.corpus import scan
 from docs_rag.errors import (
-    DocsRagError,
+    ConfigError,
     IndexCorruptError,
     IndexMismatchError,
     IndexMissingError,
@@ -128,8 +128,7 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
     indexed = store.files()
     space = store.space(run.embedder.identity.fingerprint)
     steps = plan(indexed, run.documents, recipe(), space.id if space else -1)
-    if not run.options.allow_shrink:
-        refuse_shrink(run.corpus.name, steps, len(indexed))
+    _refuse_loss(run, indexed)
     if space is None:
         capacity = run.embedder.probe()
         with store.transaction():
@@ -145,6 +144,21 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
         store.meta("chunks", 0),
         (*run.found.skipped, *run.vanished, *store.files_without_text()),
     )
+
+
+def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
+    """Stop before a run that would lose most of the index, or would index nothing."""
+    if run.options.allow_shrink:
+        return
+    refuse_shrink(
+        run.corpus.name, plan(indexed, run.documents, recipe(), -1), len(indexed)
+    )
+    if not run.documents and not indexed:
+        raise ConfigError(
+            f"corpus {run.corpus.name!r}: its scope matches no file in "
+            f"{run.corpus.directory}: correct it in corpora.json "
+            "(`docs-rag check-config` shows what each entry matches)"
+        )
 
 
 def _report(
@@ -182,12 +196,14 @@ def _report(
 def _rebuild(run: _Run) -> IndexReport:
     """Build beside the live index, embedding everything anew, then swap."""
     live_path = run.corpus.index_path
+    generation, indexed = _what_is_live(live_path)
+    _refuse_loss(run, indexed)
     beside = live_path.with_name("index.sqlite.rebuild")
     _discard(beside)
     try:
         with Store(beside, writable=True) as fresh:
             with fresh.transaction():
-                fresh.set_meta(generation=_generation_of(live_path))
+                fresh.set_meta(generation=generation)
             report = _refresh(run, fresh)
             _swap(fresh, live_path)
     finally:
@@ -210,12 +226,13 @@ def _swap(fresh: Store, live_path: Path) -> None:
         live.replace_with(fresh)
 
 
-def _generation_of(path: Path) -> int:
+def _what_is_live(path: Path) -> tuple[int, dict[str, IndexedFile]]:
+    """Return generation and files of the live index; nothing where it is damaged."""
     try:
-        with Store(path) as live:
-            return live.generation
-    except DocsRagError:
-        return 0
+        with Store(path) as live, live.snapshot():
+            return live.generation, live.files()
+    except (IndexMissingError, IndexMismatchError, IndexCorruptError):
+        return 0, {}
 
 
 def _discard(path: Path) -> None:

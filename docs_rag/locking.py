@@ -23,16 +23,21 @@ def corpus_lock(path: Path, corpus: str) -> Iterator[None]:
     Hold the lock file at ``path`` for the duration of the block.
 
     Raises ``IndexLockedError`` at once, naming the holder, where another process has
-    it, and ``StorageError`` where the file cannot be made.
+    it, and ``StorageError`` where the file cannot be made or locked.
     """
     descriptor = _open(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise IndexLockedError(
                 f"corpus {corpus!r} is locked: {_holder(path)} is indexing it; try "
                 f"again when it has finished ({path})"
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot lock {path} ({error.strerror}); keep the index on a file "
+                "system that knows locks"
             ) from error
         _write_holder(descriptor)
         yield

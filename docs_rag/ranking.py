@@ -5,6 +5,7 @@ Pure arithmetic over keys and ranks: knows no database, no vectors, no text. Eve
 order is total, so the same input gives the same output on any machine.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -39,23 +40,20 @@ def fuse(lists: Sequence[RankedList[Key]], k: int = RRF_K) -> list[Fused[Key]]:
     Fuse ranked lists by weighted reciprocal rank: ``sum(weight / (k + rank))``.
 
     Ties go to the better best rank, then to the order in which the lists are given
-    and, within a list, to its own order.
+    and, within a list, to its own order. A key counts once in each list.
     """
-    scores: dict[Key, float] = {}
+    terms: dict[Key, list[float]] = {}
     ranks: dict[Key, dict[str, int]] = {}
     for ranked in lists:
-        for rank, key in enumerate(ranked.keys, start=1):
-            scores[key] = scores.get(key, 0.0) + ranked.weight / (k + rank)
-            ranks.setdefault(key, {}).setdefault(ranked.name, rank)
+        for rank, key in enumerate(dict.fromkeys(ranked.keys), start=1):
+            terms.setdefault(key, []).append(ranked.weight / (k + rank))
+            ranks.setdefault(key, {})[ranked.name] = rank
+    # Exact, so that the order of the lists cannot show in the last bit.
+    scores = {key: math.fsum(parts) for key, parts in terms.items()}
     first_seen = {key: position for position, key in enumerate(ranks)}
-    # Sums of the same terms in another order differ in the last bits: round them off.
     order = sorted(
         scores,
-        key=lambda key: (
-            -round(scores[key], 12),
-            min(ranks[key].values()),
-            first_seen[key],
-        ),
+        key=lambda key: (-scores[key], min(ranks[key].values()), first_seen[key]),
     )
     return [Fused(key, scores[key], ranks[key]) for key in order]
 

@@ -21,6 +21,7 @@ class ReaderPool:
         self._path = path
         self._lock = threading.Lock()
         self._idle: list[tuple[Store, tuple[int, int]]] = []
+        self._is_closed = False
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Store]:
@@ -33,11 +34,17 @@ class ReaderPool:
             store.close()
             raise
         with self._lock:
-            self._idle.append((store, identity))
+            # An immutable store would not notice a writer that comes after it.
+            keep = not (self._is_closed or store.is_immutable)
+            if keep:
+                self._idle.append((store, identity))
+        if not keep:
+            store.close()
 
     def close(self) -> None:
-        """Close every idle store."""
+        """Close every store, those lent out as soon as they come back."""
         with self._lock:
+            self._is_closed = True
             idle, self._idle = self._idle, []
         for store, _ in idle:
             store.close()

@@ -76,23 +76,31 @@ def build_app(service: Service, policy: Policy, transport: Transport) -> Guard:
 def _sse_app(
     server: Server[Any], security: TransportSecuritySettings, probes: list[Route]
 ) -> Starlette:
+    logger.warning(
+        "the transport SSE is deprecated in MCP: set RAG_MCP_TRANSPORT to "
+        "streamable-http as soon as every client can speak it"
+    )
     sse = SseServerTransport("/messages/", security_settings=security)
-
-    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
-        async with sse.connect_sse(scope, receive, send) as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-    class Stream:
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await stream(scope, receive, send)
-
     return Starlette(
         routes=[
-            Route("/sse", Stream(), methods=["GET"]),
+            Route("/sse", _SseStream(server, sse), methods=["GET"]),
             Mount("/messages/", app=sse.handle_post_message),
             *probes,
         ]
     )
+
+
+class _SseStream:
+    """One client's stream: an ASGI application, for its answer begins before it ends."""
+
+    def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
+        self._server = server
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._sse.connect_sse(scope, receive, send) as (read, write):
+            options = self._server.create_initialization_options()
+            await self._server.run(read, write, options)
 
 
 async def _healthz(request: Request) -> Response:

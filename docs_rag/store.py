@@ -45,7 +45,8 @@ class Store(Database):
     def set_meta(self, **values: Any) -> None:
         """Keep JSON values, each under its own key."""
         for key, value in values.items():
-            text = json.dumps(value, ensure_ascii=False)
+            # ASCII: a file name that is not UTF-8 has no other form SQLite takes.
+            text = json.dumps(value)
             self.rows("INSERT OR REPLACE INTO meta VALUES(?, ?)", key, text)
 
     @property

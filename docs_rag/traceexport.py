@@ -89,24 +89,12 @@ class Collector:
     def __init__(
         self, url: str, headers: Mapping[str, Secret], sleep: Callable[[float], None]
     ) -> None:
-        parts = urllib.parse.urlsplit(url)
-        try:
-            secure = {"http": False, "https": True}[parts.scheme]
-            host, port = parts.hostname or "", parts.port
-        except (KeyError, ValueError):
-            host = ""
-        if not host or "@" in parts.netloc:
-            raise ConfigError(
-                "the collector's URL is not usable: write http(s)://host:port[/path], "
-                "and give credentials in OTEL_EXPORTER_OTLP_HEADERS"
-            )
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        kind, host, port, path, query = _endpoint(url)
         self._connection = kind(host, port, timeout=_TIMEOUT_SECONDS)
-        path = parts.path if parts.path.strip("/") else "/v1/traces"
-        self._path = path + (f"?{parts.query}" if parts.query else "")
-        self.name = f"{parts.scheme}://{parts.netloc}{path}"
+        self._target = path + (f"?{query}" if query else "")
         self._headers = headers
         self._sleep = sleep
+        self.name = f"{host}:{self._connection.port}{path}"
 
     def post(self, body: bytes) -> tuple[int, str]:
         """Send one request; return how many spans were refused, and why."""
@@ -138,12 +126,35 @@ class Collector:
     def _send(self, body: bytes) -> tuple[int, str | None, bytes]:
         headers = {name: value.reveal() for name, value in self._headers.items()}
         headers["Content-Type"] = "application/json"
-        self._connection.request("POST", self._path, body, headers)
+        self._connection.request("POST", self._target, body, headers)
         response = self._connection.getresponse()
         answer = response.read(_MAX_ANSWER_BYTES)
         if response.read(1):
             self._connection.close()
         return response.status, response.getheader("Retry-After"), answer
+
+
+def _endpoint(
+    url: str,
+) -> tuple[type[http.client.HTTPConnection], str, int | None, str, str]:
+    """Take a URL apart; without a path of its own it gets the protocol's."""
+    kinds = {
+        "http": http.client.HTTPConnection,
+        "https": http.client.HTTPSConnection,
+    }
+    try:
+        parts = urllib.parse.urlsplit(url)
+        kind, port = kinds[parts.scheme], parts.port
+        usable = bool(parts.hostname) and "@" not in parts.netloc
+    except (KeyError, ValueError):
+        usable = False
+    if not usable or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(
+            "the collector's URL is not usable: write http(s)://host:port[/path], "
+            "and give credentials in OTEL_EXPORTER_OTLP_HEADERS"
+        )
+    path = parts.path if parts.path.strip("/") else "/v1/traces"
+    return kind, parts.hostname or "", port, path, parts.query
 
 
 def parse_headers(text: str) -> dict[str, Secret]:

@@ -70,7 +70,7 @@ class ResidentVectors:
     ) -> list[tuple[int, float]]:
         """See ``VectorEngine``."""
         ids, matrix = self._current(store, space)
-        if not len(ids):
+        if not len(ids) or count < 1:
             return []
         similarities = matrix @ query.astype(np.float32)
         count = min(count, len(ids))

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by demo.sh and test.sh: one virtual environment, made once, kept up to date.
 # Needs bash, Python 3.11 or newer with venv, and a package registry.
 

@@ -20,6 +20,7 @@ from layouts import lay_out, make_corpus
 from docs_rag.config import Corpus
 from docs_rag.embedding import StubEmbedder
 from docs_rag.errors import (
+    ConfigError,
     EmbeddingError,
     IndexLockedError,
     IndexMissingError,
@@ -191,6 +192,28 @@ def test_shrink_is_refused_with_a_list(tmp_path: Path) -> None:
     assert "--allow-shrink" in str(refusal.value)
     assert content(corpus) == before
     assert run(corpus, allow_shrink=True).files == 1
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["refresh", "full"])
+def test_an_empty_tree_does_not_empty_the_index(tmp_path: Path, full: bool) -> None:
+    """A corpus that is away for once loses nothing, not even to a full rebuild."""
+    corpus = make_corpus(tmp_path, PAGES)
+    run(corpus)
+    before = content(corpus)
+    (corpus.directory / "docs").rename(corpus.directory / "docs.away")
+
+    with pytest.raises(ShrinkError, match="would purge 3 of 3"):
+        run(corpus, full=full)
+
+    assert content(corpus) == before
+
+
+def test_a_scope_without_files_is_refused(tmp_path: Path) -> None:
+    """A first run that finds nothing to index is an error that names the scope."""
+    corpus = make_corpus(tmp_path, {"docs/notes.txt": "no markdown"})
+
+    with pytest.raises(ConfigError, match="scope matches no file"):
+        run(corpus)
 
 
 def test_half_may_go(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_window_leaves_out_old_misses(tmp_path: Path) -> None:
 
 
 def test_a_query_is_shown_where_its_text_was_kept(tmp_path: Path) -> None:
-    """A query traced with content is known by text, also where it was traced without."""
+    """A query is known by its text if any of its calls was traced with content."""
     for content in (True, False):
         writer = TraceWriter(tmp_path, "book", content=content, clock=lambda: NOW)
         writer.record(make_call(query="why so deep", match="none"))
