@@ -109,6 +109,12 @@ class Policy:
         """Return this policy under a new token; raise if the token is weak."""
         return replace(self, token=token)
 
+    def mask(self, text: str) -> str:
+        """Return what a client sent without the token, wherever he put it."""
+        if self.token is None:
+            return text
+        return text.replace(self.token.reveal(), str(self.token))
+
     def answers_to(self, named: Authority, local_address: str) -> bool:
         """Tell whether a client that asks for ``named`` means this server."""
         for name in self.binding.names:
@@ -215,7 +221,7 @@ def _judge_host(policy: Policy, head: Head) -> Refusal | None:
     return Refusal(
         421,
         "Misdirected Request: this server does not answer to that Host",
-        f"Host {shown(', '.join(values))} is not in RAG_ALLOWED_HOSTS",
+        f"Host {shown(policy.mask(', '.join(values)))} is not in RAG_ALLOWED_HOSTS",
     )
 
 
@@ -231,7 +237,7 @@ def _judge_origin(policy: Policy, head: Head) -> Refusal | None:
     return Refusal(
         403,
         "Forbidden: this server does not answer to that Origin",
-        f"Origin {shown(', '.join(values))} is not in RAG_ALLOWED_ORIGINS",
+        f"Origin {shown(policy.mask(', '.join(values)))} is not in RAG_ALLOWED_ORIGINS",
     )
 
 

@@ -5,8 +5,9 @@ From ranked chunks to the hits of an answer: collapsed, merged, fresh and bounde
 either reason or any other is listed.
 """
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -19,18 +20,25 @@ from docs_rag.schema import StoredChunk
 # Two passages that share this much of their words are copies of one another: pages
 # of two versions, a paragraph pasted with another date.
 _NEAR_DUPLICATE = 0.9
+# A text with fewer blanks than this is compared by pairs of characters.
+_LONG_WORD_CHARS = 20
 # Passages grow together over a section, but not into the whole page.
 _MAX_MERGED_CHARS = 3600
+# How many files that are gone an answer names before it only counts.
+_NAMED_GONE = 10
+# Longer slugs (of a heading that is a whole paragraph) are cut in addresses.
+_MAX_SLUG_CHARS = 200
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Group:
-    """Adjacent chunks of one section that become one hit; the first is the best."""
+    """Adjacent chunks of one section that become one hit, ranked as ``best`` is."""
 
     fused: Fused[int]
+    best: StoredChunk
     chunks: list[StoredChunk]
     fresh: Freshness
-    also_at: list[str] = field(default_factory=list)
+    also_at: set[str] = field(default_factory=set)
 
     @property
     def text(self) -> str:
@@ -56,26 +64,24 @@ def assemble(
     k: int,
     max_chars: int,
 ) -> Assembly:
-    """Turn ranked chunk ids into at most ``k`` hits of ``max_chars`` text in all."""
-    groups: list[_Group] = []
-    omitted: list[Omitted] = []
-    gone: set[str] = set()
+    """
+    Turn ranked chunk ids into at most ``k`` hits of ``max_chars`` text in all.
+
+    The first hit is whole even where it alone is longer.
+    """
+    shelf = _Shelf(k, min(_MAX_MERGED_CHARS, max_chars))
+    gone: dict[str, StoredChunk] = {}
     for fused in order:
         chunk = chunks[fused.key]
         fresh = freshness.of(chunk)
         if fresh is Freshness.GONE:
-            if chunk.path not in gone:
-                omitted.append(_omit(chunk, "the file is gone since it was indexed"))
-            gone.add(chunk.path)
-        elif _absorbed(groups, chunk, full=len(groups) == k):
-            continue
-        elif len(groups) == k:
+            gone.setdefault(chunk.path, chunk)
+        elif not shelf.take(_Group(fused, chunk, [chunk], fresh)):
             break
-        else:
-            groups.append(_Group(fused, [chunk], fresh))
     hits: list[Hit] = []
+    omitted = _omit_gone(list(gone.values()))
     used = 0
-    for group in groups:
+    for group in shelf.groups:
         hit = _hit(corpus, group, similarities)
         if hits and used + len(hit.text) > max_chars:
             reason = f"left out to keep the answer under {max_chars} characters"
@@ -86,62 +92,92 @@ def assemble(
     return Assembly(
         hits=tuple(hits),
         omitted=tuple(omitted),
-        unchecked=any(group.fresh is Freshness.UNKNOWN for group in groups),
-        is_short=len(groups) < k,
+        unchecked=any(group.fresh is Freshness.UNKNOWN for group in shelf.groups),
+        is_short=len(shelf.groups) < k,
     )
 
 
-def _absorbed(groups: list[_Group], chunk: StoredChunk, *, full: bool) -> bool:
-    """Let an earlier hit take the chunk in: as a copy, or as its continuation."""
-    for group in groups:
-        best = group.chunks[0]
-        if _is_copy(best, chunk):
-            if chunk.path != best.path and chunk.path not in group.also_at:
-                group.also_at.append(chunk.path)
-            return True
-        if not full and _continues(group, chunk):
-            group.chunks = sorted([*group.chunks, chunk], key=lambda c: c.ordinal)
-            return True
-    return False
+class _Shelf:
+    """The groups so far, best first; takes in copies and continuations of them."""
 
+    def __init__(self, size: int, max_group_chars: int) -> None:
+        self.groups: list[_Group] = []
+        self._size = size
+        self._max_group_chars = max_group_chars
+        self._vocabularies: dict[int, frozenset[str]] = {}
 
-def _is_copy(first: StoredChunk, second: StoredChunk) -> bool:
-    if first.body == second.body:
+    def take(self, new: _Group) -> bool:
+        """Find a place for a group of one chunk; False where there is none."""
+        for group in self.groups:
+            if any(self._is_copy(chunk, new.best) for chunk in group.chunks):
+                group.also_at |= {new.best.path} - {group.best.path}
+                return True
+        if len(self.groups) == self._size:
+            return False
+        self.groups.append(new)
+        self._merge_adjacent(new)
         return True
-    if first.path == second.path:
-        return False
-    shorter, longer = sorted((len(first.body), len(second.body)))
-    if shorter < _NEAR_DUPLICATE * longer:
-        return False
-    one, two = set(fold(first.body).split()), set(fold(second.body).split())
-    return len(one & two) >= _NEAR_DUPLICATE * len(one | two)
+
+    def _merge_adjacent(self, grown: _Group) -> None:
+        """Let ``grown`` take in what it continues, or be taken in, on either side."""
+        for group in [group for group in self.groups if group is not grown]:
+            together = _in_sequence(group.chunks, grown.chunks)
+            if together and len(_joined(together)) <= self._max_group_chars:
+                # The better one stays: it stands before the other.
+                kept, left = sorted((group, grown), key=self.groups.index)
+                kept.chunks = together
+                kept.also_at |= left.also_at
+                self.groups.remove(left)
+                grown = kept
+
+    def _is_copy(self, first: StoredChunk, second: StoredChunk) -> bool:
+        if first.body == second.body:
+            return True
+        if first.path == second.path:
+            return False
+        shorter, longer = sorted((len(first.body), len(second.body)))
+        if shorter < _NEAR_DUPLICATE * longer:
+            return False
+        one, two = self._vocabulary(first), self._vocabulary(second)
+        return len(one & two) >= _NEAR_DUPLICATE * len(one | two)
+
+    def _vocabulary(self, chunk: StoredChunk) -> frozenset[str]:
+        if chunk.id not in self._vocabularies:
+            text = fold(chunk.body)
+            parts = frozenset(text.split())
+            if len(text) > _LONG_WORD_CHARS * len(parts):
+                parts = frozenset(map("".join, itertools.pairwise(text)))
+            self._vocabularies[chunk.id] = parts
+        return self._vocabularies[chunk.id]
 
 
-def _continues(group: _Group, chunk: StoredChunk) -> bool:
-    first, last = group.chunks[0], group.chunks[-1]
-    if (chunk.path, chunk.slug) != (first.path, first.slug):
-        return False
-    if chunk.ordinal not in (first.ordinal - 1, last.ordinal + 1):
-        return False
-    if len(group.text) + len(chunk.body) > _MAX_MERGED_CHARS:
-        return False
+def _in_sequence(
+    first: list[StoredChunk], second: list[StoredChunk]
+) -> list[StoredChunk]:
+    """Return both in document order where one continues the other, or nothing."""
+    if first[0].ordinal > second[0].ordinal:
+        first, second = second, first
+    before, after = first[-1], second[0]
+    if (before.path, before.slug) != (after.path, after.slug):
+        return []
     # Pieces of one long line overlap inside that line, where no line number tells.
-    before, after = (chunk, first) if chunk.ordinal < first.ordinal else (last, chunk)
-    return after.last_line > before.last_line
+    if before.ordinal + 1 != after.ordinal or before.last_line == after.last_line:
+        return []
+    return [*first, *second]
 
 
-def _joined(chunks: list[StoredChunk]) -> str:
-    """Return the text of adjacent chunks, the lines they share once."""
-    parts = [chunks[0].lead, chunks[0].body]
+def _joined(chunks: Sequence[StoredChunk]) -> str:
+    """Return the text of adjacent chunks: each line once, blank ones between them."""
+    lines = chunks[0].body.split("\n")
     for before, after in itertools.pairwise(chunks):
-        shared = before.last_line - after.first_line + 1
-        parts.append("\n".join(after.body.split("\n")[max(shared, 0) :]))
-    parts.append(chunks[-1].tail)
+        missing = after.first_line - before.last_line - 1
+        lines += [""] * missing + after.body.split("\n")[max(-missing, 0) :]
+    parts = (chunks[0].lead, "\n".join(lines), chunks[-1].tail)
     return "\n".join(part for part in parts if part)
 
 
 def _hit(corpus: str, group: _Group, similarities: Mapping[int, float]) -> Hit:
-    best = group.chunks[0]
+    best = group.best
     found = [similarities[c.id] for c in group.chunks if c.id in similarities]
     ranks = group.fused.ranks
     return Hit(
@@ -161,9 +197,18 @@ def _hit(corpus: str, group: _Group, similarities: Mapping[int, float]) -> Hit:
 
 def document_id(corpus: str, path: str, slug: str = "") -> str:
     """Return the address of a document or one of its sections."""
+    if len(slug) > _MAX_SLUG_CHARS:
+        digest = hashlib.sha256(slug.encode()).hexdigest()[:8]
+        slug = f"{slug[:_MAX_SLUG_CHARS]}-{digest}"
     fragment = f"#{quote(slug, safe='')}" if slug else ""
     return f"docs-rag://{corpus}/{quote(path)}{fragment}"
 
 
-def _omit(chunk: StoredChunk, reason: str) -> Omitted:
-    return Omitted(chunk.path, chunk.first_line, chunk.last_line, reason)
+def _omit_gone(chunks: Sequence[StoredChunk]) -> list[Omitted]:
+    reasons = ["the file is gone since it was indexed"] * min(len(chunks), _NAMED_GONE)
+    if len(chunks) > _NAMED_GONE:
+        reasons[-1] += f", and so are {len(chunks) - _NAMED_GONE} more"
+    return [
+        Omitted(chunk.path, chunk.first_line, chunk.last_line, reason)
+        for chunk, reason in zip(chunks, reasons, strict=False)
+    ]

@@ -8,6 +8,7 @@ does not fit falls into its children, and a block without children into its line
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from docs_rag.blocks import Block, BlockKind
 from docs_rag.lines import Lines
@@ -98,9 +99,12 @@ class _Builder:
             )
         elif block.children:
             inner = owner if is_list else block
-            for child in block.children:
-                self.add(child, limit, cost, inner)
-                limit, cost = self._max_chars, BETWEEN_CHILDREN
+            self.add(block.children[0], limit, cost, inner)
+            for previous, child in pairwise(block.children):
+                cost = max(
+                    BETWEEN_CHILDREN, _cost_between(self._lines, previous, child)
+                )
+                self.add(child, self._max_chars, cost, inner)
         else:
             self._add_lines(block, cost)
 

@@ -199,7 +199,11 @@ def parse_blocks(lines: Lines, first: int) -> BlockTree:
     """Parse the lines from ``first`` on."""
     environment: EnvType = {}
     tokens: list[Token] = []
-    body = "\n".join(lines.lines[first - 1 :])
+    # To markdown-it a line of form feeds is a paragraph; here it is blank.
+    body = "\n".join(
+        "" if lines.is_blank(number) else lines.line(number)
+        for number in range(first, len(lines.lines) + 1)
+    )
     _PARSER.block.parse(body, _PARSER, environment, tokens)
     return BlockTree(_Builder(lines, first).build(tokens), environment)
 

@@ -82,7 +82,7 @@ def chunk_markdown(
     tree = parse_blocks(lines, body_first)
     outline = build_outline(tree, lines.count)
     spans: Iterator[Span] = iter(())
-    if lines.visible(body_first):
+    if not lines.is_blank_from(body_first):
         spans = _spans(lines, outline, policy, front)
     return ChunkedDocument(
         title=front.title or _first_title(outline) or PurePosixPath(path).stem,
@@ -101,9 +101,8 @@ def _first_title(outline: Outline) -> str:
 def _spans(
     lines: Lines, outline: Outline, policy: ChunkPolicy, front: FrontMatter
 ) -> Iterator[Span]:
-    first_path = outline.parts[0].section.path
-    heading = first_path[0] if first_path else ""
-    lead = front.lead(heading, policy.max_chars // MAX_LEAD_SHARE)
+    titles = (part.section.path[-1] for part in outline.parts if part.section.path)
+    lead = front.lead(next(titles, ""), policy.max_chars // MAX_LEAD_SHARE)
     lead_chars = len(lead) + 1 if lead else 0
     builder = RunBuilder(lines, outline, policy.max_chars, policy.min_chars, lead_chars)
     for run in builder.runs():

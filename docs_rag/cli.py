@@ -271,6 +271,8 @@ def _probe(arguments: argparse.Namespace) -> int:
     from docs_rag.config import current_environment, load_settings
     from docs_rag.probe import probe
 
+    # What its client logs in between, the report says at the end.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
     token = load_settings(current_environment()).auth_token
     report = probe(
         arguments.url, arguments.query, arguments.k, token, arguments.timeout_seconds

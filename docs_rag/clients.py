@@ -5,10 +5,13 @@ One table: the command line prints it, the README quotes it, a test parses it.
 """
 
 import json
+import re
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
 _TOKEN_VARIABLE = "RAG_AUTH_TOKEN"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ def snippets(url: str, name: str = "docs-rag", *, token: bool = False) -> list[S
     Return the configuration of each client for the server at ``url``.
 
     With ``token`` each sends the bearer token from the environment variable
-    RAG_AUTH_TOKEN, in the client's own way to say so; the token itself appears
-    nowhere.
+    RAG_AUTH_TOKEN, or asks for it once, in the client's own way to say so; the token
+    itself appears nowhere.
     """
     return [
         Snippet("Claude Code", "shell", "bash", _claude_command(url, name, token)),
@@ -57,8 +60,10 @@ def snippets(url: str, name: str = "docs-rag", *, token: bool = False) -> list[S
 
 
 def _claude_command(url: str, name: str, token: bool) -> str:
+    # First: this option takes all words up to the next option.
     header = f'--header "Authorization: Bearer ${_TOKEN_VARIABLE}" ' if token else ""
-    return f"claude mcp add --transport http {header}{name} {url}"
+    place = f"{shlex.quote(name)} {shlex.quote(url)}"
+    return f"claude mcp add {header}--transport http {place}"
 
 
 def _servers(
@@ -78,7 +83,7 @@ def _vs_code(url: str, name: str, token: bool) -> str:
         prompt = {
             "type": "promptString",
             "id": "rag-token",
-            "description": "docs-rag token",
+            "description": f"{_TOKEN_VARIABLE} of {name}",
             "password": True,
         }
         content = {"inputs": [prompt], **content}
@@ -86,7 +91,8 @@ def _vs_code(url: str, name: str, token: bool) -> str:
 
 
 def _codex(url: str, name: str, token: bool) -> str:
-    lines = [f"[mcp_servers.{name}]", f"url = {json.dumps(url)}"]
+    key = name if _BARE_KEY.fullmatch(name) else json.dumps(name)
+    lines = [f"[mcp_servers.{key}]", f"url = {json.dumps(url)}"]
     if token:
         lines.append(f'bearer_token_env_var = "{_TOKEN_VARIABLE}"')
     return "\n".join(lines)

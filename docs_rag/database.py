@@ -56,10 +56,8 @@ class Database:
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         """Open ``path``; with ``writable``, create and migrate it as needed."""
         self.path = path
-        if not writable and not path.exists():
-            raise IndexMissingError(
-                f"no index at {path}; build it with `docs-rag index`"
-            )
+        if not writable:
+            self._look_for_file()
         with self._translated():
             self._connection, self.is_immutable = self._connect(writable)
         try:
@@ -72,6 +70,19 @@ class Database:
             self.close()
             raise
 
+    def _look_for_file(self) -> None:
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise IndexMissingError(
+                f"no index at {self.path}; build it with `docs-rag index`"
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot read {self.path} ({error.strerror}); check its permissions "
+                "and those of its folder"
+            ) from error
+
     def _connect(self, writable: bool) -> tuple[apsw.Connection, bool]:
         """Return a connection, and whether it takes the file to stand still."""
         if writable:
@@ -83,8 +94,14 @@ class Database:
             return self._open(uri, flags), False
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             # A reader in a folder it may not write to cannot share memory with a
-            # writer; such a folder has none.
+            # writer; such a folder has none, unless a writer left its log there.
+            if self._has_log():
+                raise
             return self._open(f"{uri}?immutable=1", flags), True
+
+    def _has_log(self) -> bool:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
 
     @staticmethod
     def _open(name: str, flags: int) -> apsw.Connection:

@@ -30,6 +30,9 @@ from docs_rag.records import Secret
 
 access = logging.getLogger("docs_rag.access")
 
+# Set in the state of a scope by the listener: this connection is one too many.
+OVER_LIMIT = "docs_rag.over_limit"
+
 _LOGGED_PATH_MAX_CHARS = 200
 _LOGGED_METHOD_MAX_CHARS = 16
 # The client was gone before an answer began; a convention of access logs, never sent.
@@ -87,7 +90,7 @@ class Guard:
                 exchange.status = exchange.status or _STATUS_CRASHED
                 raise
             finally:
-                exchange.log(self._policy.token)
+                exchange.log(self._policy)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -96,7 +99,8 @@ class Guard:
     ) -> None:
         policy = self._policy
         head = _read_head(scope)
-        verdict = judge(policy, head)
+        is_too_many = scope.get("state", {}).get(OVER_LIMIT, False)
+        verdict = _FULL if is_too_many else judge(policy, head)
         if isinstance(verdict, Refusal):
             is_unread = leaves_body_unread(head, policy.limits)
             await exchange.refuse(verdict, closes=is_unread)
@@ -170,22 +174,19 @@ class _Exchange:
         await self.send({**start, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
-    def log(self, token: Secret | None) -> None:
+    def log(self, policy: Policy) -> None:
         """Write the one line of this request: no query, no header, no token."""
         method = self._scope["method"][:_LOGGED_METHOD_MAX_CHARS]
-        path = self._scope["path"][:_LOGGED_PATH_MAX_CHARS]
+        path = policy.mask(self._scope["path"])[:_LOGGED_PATH_MAX_CHARS]
         milliseconds = (time.monotonic() - self._started_at) * 1000
         line = (
-            f"method={quote(method, safe='', errors='replace')}"
-            f" path={quote(path, safe='/', errors='replace')}"
+            f"method={quote(method, errors='replace')}"
+            f" path={quote(path, errors='replace')}"
             f" status={self.status or _STATUS_CLIENT_LEFT}"
             f" ms={milliseconds:.1f} peer={_peer(self._scope)}"
         )
         if self._detail:
             line += f" refused={json.dumps(self._detail)}"
-        if token is not None:
-            # Some clients put it where it does not belong, such as the path.
-            line = line.replace(token.reveal(), str(token))
         access.info("%s", line)
 
 
@@ -201,14 +202,6 @@ class _Replay:
             return await self._receive()
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
-
-
-async def turn_away(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 503 to a connection over the limit: an application of one sentence."""
-    if scope["type"] == "http":
-        exchange = _Exchange(scope, send)
-        await exchange.refuse(_FULL)
-        exchange.log(None)
 
 
 async def _read_body(receive: Receive, limits: Limits) -> bytes | Refusal | None:

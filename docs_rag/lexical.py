@@ -5,7 +5,6 @@ Documents and queries go through the same two functions, so what folds together 
 page folds together in a question. Pure, and linear in the length of the text.
 """
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -13,8 +12,7 @@ from collections.abc import Iterable, Iterator
 # Raise when the same text would fold or cut differently: files are then cut anew.
 LEXICAL_VERSION = 1
 
-# Characters a reader cannot see, which must not keep two words apart or together;
-# surrogates, which no index can hold, are among them.
+# Characters a reader cannot see, which must not keep two words apart or together.
 _INVISIBLE = dict.fromkeys(
     [
         *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x3164, 0xFEFF, 0xFFA0),
@@ -22,15 +20,17 @@ _INVISIBLE = dict.fromkeys(
         *range(0x200B, 0x2010),
         *range(0x202A, 0x202F),
         *range(0x2060, 0x2070),
-        *range(0xD800, 0xE000),
         *range(0xFE00, 0xFE10),
         *range(0xE0000, 0xE1000),
     ]
 )
-# Put right before NFKC, which would take the acute accent apart.
-_BEFORE = _INVISIBLE | dict.fromkeys(
-    map(ord, "\u2018\u2019\u201b\u02bb\u02bc\u00b4\u0060\uff07"), "'"
-)
+# Put right before NFKC, which would take the acute accent apart; no index can hold
+# surrogates.
+_BEFORE = {
+    **_INVISIBLE,
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bb\u02bc\u00b4\u0060\uff07"), "'"),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+}
 # Vowel points and the Arabic stretch mark: written for beginners, left out by others.
 # After NFKC, which makes letters of those that are part of one.
 _AFTER = dict.fromkeys(

@@ -20,7 +20,7 @@ _PAYLOAD = re.compile(
 )
 _OTHER_LINE_END = re.compile(r"\r\n?")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_INVISIBLE = re.compile(r"[\s\u200b-\u200f\u2060\ufeff]*")
+_VISIBLE = re.compile(r"[^\s\u200b-\u200f\u2060\ufeff]")
 
 
 def elide_payloads(line: str) -> str:
@@ -35,13 +35,20 @@ def elide_payloads(line: str) -> str:
     )
 
 
+def is_visible(text: str) -> bool:
+    """Tell whether ``text`` has anything to show."""
+    return _VISIBLE.search(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Lines:
     """
     The lines of a document, 1-based and inclusive wherever a span is named.
 
-    ``offsets`` are the character offsets of the lines, one more than there are lines;
-    ``solid`` holds for each line the nearest one at or before it that is not blank.
+    A line is blank if it shows nothing, be it made of spaces, form feeds or zero-width
+    marks. ``offsets`` are the character offsets of the lines, one more than there are
+    lines; ``solid`` holds for each line the nearest one at or before it that is not
+    blank, with 0 in front.
     """
 
     lines: tuple[str, ...]
@@ -55,7 +62,7 @@ class Lines:
         text = elide_payloads(_UNSTORABLE.sub("\ufffd", text))
         lines = tuple(text.split("\n"))
         offsets = accumulate((len(line) + 1 for line in lines), initial=0)
-        marks = (n if line.strip() else 0 for n, line in enumerate(lines, 1))
+        marks = (n if is_visible(line) else 0 for n, line in enumerate(lines, 1))
         return cls(lines, tuple(offsets), tuple(accumulate(marks, max, initial=0)))
 
     @property
@@ -85,10 +92,14 @@ class Lines:
 
     def next_solid(self, line: int) -> int:
         """Return the first line from ``line`` on that is not blank, or the last."""
-        while line < len(self.lines) and self.solid[line] < line:
+        while line < len(self.lines) and self.is_blank(line):
             line += 1
         return line
 
-    def visible(self, first: int) -> bool:
-        """Tell whether any line from ``first`` on has a character to be seen."""
-        return any(not _INVISIBLE.fullmatch(line) for line in self.lines[first - 1 :])
+    def is_blank(self, number: int) -> bool:
+        """Tell whether a line shows nothing."""
+        return self.solid[number] != number
+
+    def is_blank_from(self, first: int) -> bool:
+        """Tell whether no line from ``first`` on shows anything."""
+        return self.solid[-1] < first

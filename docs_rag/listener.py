@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from docs_rag.admission import Limits, Policy
 from docs_rag.errors import ConfigError
-from docs_rag.guard import turn_away
+from docs_rag.guard import OVER_LIMIT
 from docs_rag.netguard import Binding, shown
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class DeadlineProtocol(H11Protocol):
             transport.abort()
             return
         if len(self.connections) > limit:
-            self.app = turn_away
+            self.app_state = {**self.app_state, OVER_LIMIT: True}
         self._head_deadline.start(self.limits.head_seconds, transport)
 
     def data_received(self, data: bytes) -> None:

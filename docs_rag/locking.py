@@ -40,7 +40,11 @@ def corpus_lock(path: Path, corpus: str) -> Iterator[None]:
                 "system that knows locks"
             ) from error
         _write_holder(descriptor)
-        yield
+        try:
+            yield
+        finally:
+            # Closing alone would leave it to a child that was just forked.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 

@@ -220,8 +220,8 @@ class OnnxEmbedder:
         return len(encoded.ids)
 
     def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
-        """Embed each text on its own; loads, and once downloads, the model."""
-        self._load()
+        """Embed each text on its own; downloads the model only for passages."""
+        self._load(may_download=purpose is Purpose.PASSAGE)
         prefix = self._prefixes.of(purpose)
         run = (
             self._model.query_embed
@@ -243,12 +243,13 @@ class OnnxEmbedder:
             return EmbeddingBatch(np.zeros((0, 0), dtype=np.float32))
         return EmbeddingBatch(unit_rows(map_texts(embed_one, texts, self._cores)))
 
-    def _load(self) -> None:
+    def _load(self, may_download: bool = True) -> None:
+        """Load once; a query does not wait for a download, which fails slowly."""
         with self._lock:
             if self._model is not None:
                 return
             try:
-                model = self._open()
+                model = self._open(local_files_only=not may_download)
                 # A copy that does not truncate, to count all there is.
                 tokenizer = type(model.model.tokenizer).from_str(
                     model.model.tokenizer.to_str()
@@ -259,11 +260,13 @@ class OnnxEmbedder:
             tokenizer.no_padding()
             self._model, self._tokenizer = model, tokenizer
 
-    def _open(self) -> Any:
+    def _open(self, local_files_only: bool) -> Any:
         """Load the model single-threaded; ``map_texts`` brings the threads."""
         fastembed = importlib.import_module("fastembed")
         if self._folder is None:
-            return fastembed.TextEmbedding(self._name, threads=1)
+            return fastembed.TextEmbedding(
+                self._name, threads=1, local_files_only=local_files_only
+            )
         return fastembed.TextEmbedding(
             _register(fastembed.TextEmbedding, self._folder),
             threads=1,
@@ -278,8 +281,8 @@ class OnnxEmbedder:
             )
         return EmbeddingError(
             f"cannot load model {self._name}: {_one_line(error)}; check EMBED_MODEL, "
-            "and the network, for it is downloaded on first use; or copy the model "
-            "here and set EMBED_MODEL_PATH"
+            "and the network, for indexing downloads it the first time; or copy the "
+            "model here and set EMBED_MODEL_PATH"
         )
 
 
@@ -302,4 +305,4 @@ def _register(text_embedding: Any, folder: ModelFolder) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300].rstrip(".")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from docs_rag.atoms import Atom
-from docs_rag.lines import Lines
+from docs_rag.lines import Lines, is_visible
 
 MAX_EXCERPT_CHARS = 300
 MIN_EXCERPT_CHARS = 40
@@ -144,8 +144,9 @@ class Packer:
     def _excerpt(self, start: int, stop: int) -> str:
         """Begin the line that a heading could not keep, lest it stand alone."""
         following = self.atoms[stop]
-        opens_fence = following.tail and not following.lead
-        if following.first != following.last or opens_fence:
+        # Not the opening of a fence, and not a part of a table's row.
+        framed = bool(following.lead) == bool(following.tail)
+        if following.first != following.last or not framed:
             return ""
         text = self.lines.line(following.first).strip()
         used = self._size(start, stop - 1) + self._extra(start, stop) + 3
@@ -158,7 +159,7 @@ class Packer:
     def _pieces(self, index: int) -> Iterator[Span]:
         """Cut one long line into spans of its own."""
         atom = self.atoms[index]
-        lead = "\n".join(part for part in (self.lead * (index == 0), atom.lead) if part)
+        lead = self._lead(index)
         extra = sum(len(part) + 1 for part in (lead, atom.tail) if part)
         for body in cut_line(self.lines.line(atom.first), self.max_chars - extra):
             yield Span(atom.first, atom.first, lead, atom.tail, body)
@@ -174,7 +175,8 @@ def cut_line(text: str, room: int) -> Iterator[str]:
             stop = end
         else:
             stop = start + _cut_point(text, start, room, ceil(left / ceil(left / room)))
-        if piece := text[start:stop].strip():
+        piece = text[start:stop].strip()
+        if is_visible(piece):
             yield piece
         start = stop
 
@@ -183,14 +185,15 @@ def _cut_point(text: str, start: int, room: int, fair: int) -> int:
     """Return how many characters to take, up to the end of a sentence or a word."""
     window = text[start : start + min(room, fair * 5 // 4)]
     near = fair * 3 // 5
-    sentences = list(_SENTENCE_END.finditer(window, near))
-    if sentences:
-        return sentences[-1].end()
-    spaces = [found.end() for found in _SPACE.finditer(window, near)]
-    if spaces:
-        return spaces[-1]
-    spaces = [found.end() for found in _SPACE.finditer(window, 1)]
-    return spaces[-1] if spaces else _cluster_end(text, start, min(room, fair))
+    # A blank near the start is that of a list marker: alone it is no passage.
+    for pattern, earliest in (
+        (_SENTENCE_END, near),
+        (_SPACE, near),
+        (_SPACE, near // 3),
+    ):
+        if ends := [found.end() for found in pattern.finditer(window, earliest)]:
+            return min(ends, key=lambda end: abs(end - fair))
+    return _cluster_end(text, start, min(room, fair))
 
 
 def _cluster_end(text: str, start: int, count: int) -> int:

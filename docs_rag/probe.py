@@ -4,6 +4,7 @@ A running server, checked as an agent would use it: handshake, tools, a question
 Speaks through the official client over HTTP, with the token if one is set.
 """
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,9 +16,9 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
-from docs_rag.errors import ProbeError
+from docs_rag.errors import ConfigError, ProbeError
 from docs_rag.records import Secret
-from docs_rag.tools import CORPUS_STATUS, RETRIEVE
+from docs_rag.tools import CORPUS_STATUS, RETRIEVE, TOOLS
 
 _STATUS_HINTS = {
     401: "the server wants a token: set RAG_AUTH_TOKEN to the one it was started with",
@@ -26,6 +27,11 @@ _STATUS_HINTS = {
     405: "this is no streamable HTTP endpoint: the URL ends in /mcp",
     421: "the server does not answer to this host name: list it in RAG_ALLOWED_HOSTS",
     503: "the server is busy or still loading: try again",
+}
+
+_REQUIRED = {
+    tool.name: frozenset((tool.output_schema or {}).get("required", ()))
+    for tool in TOOLS
 }
 
 
@@ -50,24 +56,52 @@ def probe(
     """
     Check the server at ``url``: handshake, tools, status, one question.
 
-    Raises ``ProbeError`` naming what failed and what to look at.
+    Raises ``ProbeError`` naming what failed and what to look at, ``ConfigError``
+    where the arguments make no sense.
     """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{url}: is no http or https URL: give one such as "
+            "http://127.0.0.1:8765/mcp"
+        )
+    if not 0 < timeout_seconds < math.inf:
+        raise ConfigError(
+            f"--timeout-seconds must be a number above 0, not {timeout_seconds:g}"
+        )
+    statuses: list[int] = []
     try:
-        return anyio.run(_probe, url, query, k, token, timeout_seconds)
+        return anyio.run(_probe, url, query, k, token, timeout_seconds, statuses)
     except ProbeError:
         raise
     except Exception as error:
-        raise ProbeError(f"{url}: {_explained(error, timeout_seconds)}") from error
+        reason = _explained(error, timeout_seconds, statuses)
+        raise ProbeError(f"{url}: {reason}") from error
 
 
 async def _probe(
-    url: str, query: str, k: int, token: Secret | None, timeout_seconds: float
+    url: str,
+    query: str,
+    k: int,
+    token: Secret | None,
+    timeout_seconds: float,
+    statuses: list[int],
 ) -> ProbeReport:
+    """Go through the steps; ``statuses`` gets the HTTP status of each answer."""
     report = ProbeReport(url)
-    headers = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
     lap = _Laps(report.milliseconds)
+
+    async def note(response: httpx2.Response) -> None:
+        # The client turns them all into errors of the protocol, without the number.
+        if response.request.method == "POST":
+            statuses.append(response.status_code)
+
     # A proxy of the environment has no business between this machine and itself.
-    http = httpx2.AsyncClient(headers=headers, timeout=timeout_seconds, trust_env=False)
+    http = httpx2.AsyncClient(
+        headers={"Authorization": f"Bearer {token.reveal()}"} if token else {},
+        timeout=timeout_seconds,
+        trust_env=False,
+        event_hooks={"response": [note]},
+    )
     with anyio.fail_after(timeout_seconds):
         async with (
             http,
@@ -106,7 +140,14 @@ def _content(
     text = "".join(getattr(block, "text", "") for block in result.content)
     if result.is_error:
         raise ProbeError(f"{report.url}: {tool} failed: {text}")
-    return dict(result.structured_content or {}), text
+    content = dict(result.structured_content or {})
+    missing = sorted(_REQUIRED[tool] - set(content))
+    if missing:
+        raise ProbeError(
+            f"{report.url}: the result of {tool} lacks {', '.join(missing)}: is this "
+            "a docs-rag server, and of this version?"
+        )
+    return content, text
 
 
 class _Laps:
@@ -122,21 +163,24 @@ class _Laps:
         self._last = now
 
 
-def _explained(error: BaseException, timeout_seconds: float) -> str:
+def _explained(
+    error: BaseException, timeout_seconds: float, statuses: list[int]
+) -> str:
     """Return the root cause in words; the client raises groups of groups."""
+    status = statuses[-1] if statuses else 200
+    if status >= 300:
+        return (
+            f"HTTP {status}: {_STATUS_HINTS.get(status, 'see the log of the server')}"
+        )
     causes = list(_leaves(error))
     for cause in causes:
-        if isinstance(cause, httpx2.HTTPStatusError):
-            code = cause.response.status_code
-            return (
-                f"HTTP {code}: {_STATUS_HINTS.get(code, 'see the log of the server')}"
-            )
         if isinstance(cause, httpx2.ConnectError):
             return "nothing answers there: is the server running, on this port?"
         if isinstance(cause, TimeoutError | httpx2.TimeoutException):
             return f"no answer within {timeout_seconds:g} seconds"
         if isinstance(cause, MCPError):
-            return f"the server answered with an error: {cause}"
+            said = " ".join(str(cause).split())
+            return f"is this an MCP server? What came back: {said}"
     return f"{type(causes[0]).__name__}: {causes[0]}"
 
 

@@ -6,8 +6,9 @@ this program's own words is neutralised here, in both renderings alike.
 """
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docs_rag.records import (
@@ -19,7 +20,12 @@ from docs_rag.records import (
     Skipped,
 )
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?")
+# Control sequences, operating system commands, other strings, and what else ESC
+# begins; a string that is not ended in its line hides nothing.
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\n]*+(?:\x07|\x1b\\)"
+    r"|[PX^_][^\x1b\n]*+\x1b\\|[ -/]*+[0-~])?"
+)
 _REPLACEMENT = "\ufffd"
 _NEUTRAL: dict[int, str | None] = {
     **{code: _REPLACEMENT for code in [*range(0x20), *range(0x7F, 0xA0)]},
@@ -35,20 +41,31 @@ _NEUTRAL: dict[int, str | None] = {
             *range(0x2066, 0x206A),
         ]
     },
-    # Zero-width characters and tags carry text that nobody sees.
+    # Zero-width characters, selectors and tags carry text that nobody sees.
     **{
         code: None
         for code in [
-            *(0x00AD, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x3164, 0xFEFF),
+            *(0x00AD, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
+            *range(0x180B, 0x1810),
             *range(0x200B, 0x200E),
             *range(0x2060, 0x2066),
             *range(0x206A, 0x2070),
-            *range(0xFFF9, 0xFFFC),
-            *range(0xE0000, 0xE0080),
+            *range(0xFE00, 0xFE10),
+            *range(0xFFF0, 0xFFFC),
+            *range(0x1BCA0, 0x1BCA4),
+            *range(0x1D173, 0x1D17B),
+            *range(0xE0000, 0xE1000),
         ]
     },
     **{code: _REPLACEMENT for code in range(0xD800, 0xE000)},
 }
+
+
+# What an answer shows of a question, a heading and a list of copies: a corpus or a
+# caller must not be able to fill an agent's context with them.
+_MAX_QUERY_CHARS = 300
+_MAX_HEADING_CHARS = 300
+_MAX_ALSO_AT = 10
 
 
 def neutralise(text: str) -> str:
@@ -66,6 +83,10 @@ def plain_path(path: str) -> str:
     return neutralise(path).replace("\n", _REPLACEMENT).replace("\t", _REPLACEMENT)
 
 
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+
+
 # -- answers ----------------------------------------------------------------------
 
 
@@ -75,7 +96,7 @@ def answer_as_json(answer: Answer) -> dict[str, Any]:
         "corpus": answer.corpus,
         "generation": answer.generation,
         "commit": answer.commit,
-        "query": neutralise(answer.query),
+        "query": _cut(neutralise(answer.query), _MAX_QUERY_CHARS),
         "match": answer.match.value,
         "hits": [_hit_as_json(hit) for hit in answer.hits],
         "omitted": [_omitted_as_json(omitted) for omitted in answer.omitted],
@@ -87,7 +108,7 @@ def _hit_as_json(hit: Hit) -> dict[str, Any]:
     return {
         "id": hit.id,
         "path": plain_path(hit.path),
-        "heading": one_line(hit.heading),
+        "heading": _cut(one_line(hit.heading), _MAX_HEADING_CHARS),
         "lines": [hit.first_line, hit.last_line],
         "text": neutralise(hit.text),
         "similarity": hit.similarity,
@@ -98,7 +119,8 @@ def _hit_as_json(hit: Hit) -> dict[str, Any]:
         },
         "rrf_score": hit.rrf_score,
         "stale": hit.stale,
-        "also_at": [plain_path(path) for path in hit.also_at],
+        "also_at": [plain_path(path) for path in hit.also_at[:_MAX_ALSO_AT]],
+        "also_at_count": len(hit.also_at),
     }
 
 
@@ -106,7 +128,7 @@ def _omitted_as_json(omitted: Omitted) -> dict[str, Any]:
     return {
         "path": plain_path(omitted.path),
         "lines": [omitted.first_line, omitted.last_line],
-        "reason": omitted.reason,
+        "reason": one_line(omitted.reason),
     }
 
 
@@ -115,17 +137,22 @@ def answer_as_text(answer: Answer) -> str:
     Return the answer as a model or a person reads it.
 
     Each passage stands between two lines that hold the same mark. The mark is a
-    digest of all passages, so no passage can contain it.
+    digest of all that is shown, so nothing that is shown can contain it.
     """
-    lines = [_headline(answer), one_line(answer.notice)]
-    mark = _mark(answer.hits)
-    for number, hit in enumerate(answer.hits, start=1):
+    structured = answer_as_json(answer)
+    mark = hashlib.sha256(json.dumps(structured).encode()).hexdigest()[:16]
+    lines = [
+        _headline(answer),
+        f"query: {one_line(structured['query'])}",
+        structured["notice"],
+    ]
+    for number, hit in enumerate(structured["hits"], start=1):
         lines += ["", *_hit_lines(number, hit, mark)]
     if answer.omitted:
         lines += ["", "Left out:"]
         lines += [
-            f"- {plain_path(o.path)}:{o.first_line}-{o.last_line} ({o.reason})"
-            for o in answer.omitted
+            f"- {omitted['path']}:{_span(omitted)} ({omitted['reason']})"
+            for omitted in structured["omitted"]
         ]
     return "\n".join(lines)
 
@@ -133,45 +160,42 @@ def answer_as_text(answer: Answer) -> str:
 def _headline(answer: Answer) -> str:
     count = len(answer.hits)
     passages = "1 passage" if count == 1 else f"{count} passages"
-    commit = f", commit {answer.commit[:12]}" if answer.commit else ""
+    commit = f", commit {answer.commit}" if answer.commit else ""
     return (
         f"match: {answer.match.value} | {passages} | corpus {answer.corpus}, "
         f"generation {answer.generation}{commit}"
     )
 
 
-def _hit_lines(number: int, hit: Hit, mark: str) -> list[str]:
-    place = f"{plain_path(hit.path)}:{hit.first_line}-{hit.last_line}"
-    heading = f" | {one_line(hit.heading)}" if hit.heading else ""
-    stale = " | STALE: the file changed since it was indexed" if hit.stale else ""
-    similarity = "-" if hit.similarity is None else f"{hit.similarity:.4f}"
+def _span(place: dict[str, Any]) -> str:
+    first, last = place["lines"]
+    return f"{first}-{last}"
+
+
+def _hit_lines(number: int, hit: dict[str, Any], mark: str) -> list[str]:
+    heading = f" | {hit['heading']}" if hit["heading"] else ""
+    stale = " | STALE: the file changed since it was indexed" if hit["stale"] else ""
+    similarity = "-" if hit["similarity"] is None else f"{hit['similarity']:.4f}"
     ranks = ", ".join(
-        f"{name} {'-' if rank is None else rank}"
-        for name, rank in (
-            ("vector", hit.ranks.vector),
-            ("words", hit.ranks.words),
-            ("trigrams", hit.ranks.trigrams),
-        )
-    )
-    copies = (
-        [f"also at: {', '.join(map(plain_path, hit.also_at))}"] if hit.also_at else []
+        f"{name} {'-' if rank is None else rank}" for name, rank in hit["ranks"].items()
     )
     return [
-        f"[{number}] {place}{heading}{stale}",
-        f"similarity {similarity} | ranks: {ranks} | rrf_score {hit.rrf_score:.6f}",
-        f"id: {hit.id}",
-        *copies,
+        f"[{number}] {hit['path']}:{_span(hit)}{heading}{stale}",
+        f"similarity {similarity} | ranks: {ranks} | rrf_score {hit['rrf_score']:.6f}",
+        f"id: {hit['id']}",
+        *_copies(hit),
         f"<<<passage {number} {mark}",
-        neutralise(hit.text),
+        hit["text"],
         f"{mark} passage {number}>>>",
     ]
 
 
-def _mark(hits: Sequence[Hit]) -> str:
-    digest = hashlib.sha256()
-    for hit in hits:
-        digest.update(neutralise(hit.text).encode("utf-8", "replace"))
-    return digest.hexdigest()[:16]
+def _copies(hit: dict[str, Any]) -> list[str]:
+    if not hit["also_at"]:
+        return []
+    more = hit["also_at_count"] - len(hit["also_at"])
+    rest = f" and {more} more" if more else ""
+    return [f"also at: {', '.join(hit['also_at'])}{rest}"]
 
 
 # -- states and reports -----------------------------------------------------------
@@ -196,7 +220,7 @@ def status_as_json(status: CorpusStatus, max_skipped: int = 50) -> dict[str, Any
         "verdict": status.verdict,
         "vectors": status.vectors,
         "traces_dropped": status.traces_dropped,
-        "notices": list(status.notices),
+        "notices": [one_line(notice) for notice in status.notices],
     }
 
 
@@ -204,10 +228,8 @@ def _skipped_as_json(skipped: Skipped) -> dict[str, str]:
     return {"path": plain_path(skipped.path), "reason": one_line(skipped.reason)}
 
 
-def status_as_text(status: CorpusStatus, max_skipped: int = 20) -> str:
+def status_as_text(status: CorpusStatus, max_skipped: int = 50) -> str:
     """Return the state of a corpus, a fact a line."""
-    embedding, vectors = status.embedding, status.vectors
-    share = 100 * float(str(vectors["text_share"]))
     commit = status.commit or "unknown"
     if status.dirty:
         commit += " (with local changes)"
@@ -220,11 +242,9 @@ def status_as_text(status: CorpusStatus, max_skipped: int = 20) -> str:
         f"checked at: {status.checked_at or 'never'}",
         f"commit: {commit}",
         f"synced at: {status.synced_at or 'not a mirror'}",
-        f"embedding: {embedding['backend']}:{embedding['model']}, "
-        f"dimension {embedding['dimension']}, "
-        f"semantic search {'on' if embedding['semantic_search'] else 'OFF'}",
-        f"vectors: {vectors['count']} ({vectors['engine']}), "
-        f"{share:.0f} % of the text is inside a vector",
+        _facts("embedding", status.embedding),
+        _facts("vectors", status.vectors),
+        _facts("verdict", status.verdict),
         f"traces dropped: {status.traces_dropped}",
     ]
     lines += [
@@ -233,6 +253,21 @@ def status_as_text(status: CorpusStatus, max_skipped: int = 20) -> str:
     lines += [f"notice: {one_line(notice)}" for notice in status.notices]
     lines += _skipped_lines(status.skipped, max_skipped)
     return "\n".join(lines)
+
+
+def _facts(name: str, facts: Mapping[str, object]) -> str:
+    """Return named facts on one line, as JSON names them."""
+    parts = (f"{key} {_spoken(value)}" for key, value in facts.items())
+    return f"{name}: {one_line(', '.join(parts)) or 'unknown'}"
+
+
+def _spoken(value: object) -> str:
+    """Return a value as a reader says it: none, yes, no, or as it is."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return str(value)
 
 
 def _skipped_lines(skipped: Sequence[Skipped], limit: int) -> list[str]:
@@ -262,7 +297,7 @@ def report_as_json(report: IndexReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "reused": report.reused,
         "seconds": round(report.seconds, 3),
-        "notices": list(report.notices),
+        "notices": [one_line(notice) for notice in report.notices],
     }
 
 
@@ -282,7 +317,7 @@ def report_as_text(report: IndexReport, max_paths: int = 10) -> str:
         f"warning: scope entry matched nothing: {one_line(entry)}"
         for entry in report.unmatched_scope
     ]
-    lines += [f"notice: {notice}" for notice in report.notices]
+    lines += [f"notice: {one_line(notice)}" for notice in report.notices]
     lines.append(
         f"{report.corpus}: {len(report.added)} added, {len(report.changed)} changed, "
         f"{len(report.renamed)} renamed, {len(report.purged)} purged, "

@@ -91,7 +91,7 @@ def _sse_app(
 
 
 class _SseStream:
-    """One client's stream: an ASGI application, for its answer begins before it ends."""
+    """One client's stream, as the ASGI application that it has to be."""
 
     def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
         self._server = server

@@ -32,6 +32,32 @@ _CHUNK_COLUMNS = """
 """
 
 
+# Queries that find nothing in an index whose parts fit each other.
+_CONTRADICTIONS = {
+    "chunk without its words": (
+        "SELECT id FROM chunks EXCEPT SELECT id FROM words_docsize"
+    ),
+    "words without their chunk": (
+        "SELECT id FROM words_docsize EXCEPT SELECT id FROM chunks"
+    ),
+    "chunk without its trigrams": (
+        "SELECT id FROM chunks EXCEPT SELECT id FROM trigrams_docsize"
+    ),
+    "trigrams without their chunk": (
+        "SELECT id FROM trigrams_docsize EXCEPT SELECT id FROM chunks"
+    ),
+    "vector that is used and counts as spare, or the reverse": """
+        SELECT id FROM vectors v WHERE spare =
+        EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
+    """,
+    "chunk with a vector of another space": """
+        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
+        JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
+        WHERE v.space_id <> f.space_id
+    """,
+}
+
+
 class Store(Database):
     """An index file of one corpus, open for reading or for writing."""
 
@@ -66,6 +92,13 @@ class Store(Database):
         chunks = self.value("SELECT count(*) FROM chunks")
         self.set_meta(generation=generation, files=files, chunks=chunks)
         return generation
+
+    def integrity_problems(self) -> list[str]:
+        """Return what contradicts itself in this index; empty when all is well."""
+        found = super().integrity_problems()
+        for problem, query in _CONTRADICTIONS.items():
+            found += [f"{problem}: {row[0]}" for row in self.rows(query)]
+        return found
 
     # -- files and chunks -------------------------------------------------------
 

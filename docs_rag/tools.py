@@ -91,6 +91,10 @@ _HIT = _object(
         },
         "stale": {"type": "boolean"},
         "also_at": {**_STRINGS, "description": "Other files with the same passage."},
+        "also_at_count": {
+            "type": "integer",
+            "description": "All of them, shown or not.",
+        },
     }
 )
 
@@ -195,10 +199,12 @@ TOOLS = (
 def question_from(arguments: Mapping[str, Any]) -> Question:
     """Check the arguments of ``retrieve``; raises ``QueryError`` in one line."""
     _refuse_unknown(RETRIEVE, arguments, ("query", "k", "also"))
-    query = arguments.get("query")
+    if "query" not in arguments:
+        raise QueryError("query is missing: say in words what you are looking for")
+    query = arguments["query"]
     if not isinstance(query, str):
         raise QueryError(f"query must be a string, not {_kind(query)}")
-    return ask(query, _whole(arguments.get("k", DEFAULT_K)), _also(arguments))
+    return ask(query, _k(arguments), _also(arguments))
 
 
 def check_no_arguments(tool: str, arguments: Mapping[str, Any]) -> None:
@@ -215,9 +221,21 @@ def _refuse_unknown(
         raise QueryError(f"{tool} has no argument {_short(unknown[0])}: {takes}")
 
 
-def _whole(value: Any) -> Any:
-    """Let 3.0 pass for 3, as JSON Schema does; ``ask`` refuses what is no number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _k(arguments: Mapping[str, Any]) -> int:
+    """Let 3.0 pass for 3, as JSON Schema does, and refuse what is no such number."""
+    k = arguments.get("k", DEFAULT_K)
+    if isinstance(k, bool) or not isinstance(k, int | float):
+        raise QueryError(_wrong_k(_kind(k)))
+    if not 1 <= k <= MAX_K:
+        # Not quoted: a number can have any number of digits.
+        raise QueryError(_wrong_k("one outside that range"))
+    if k != int(k):
+        raise QueryError(_wrong_k(str(k)))
+    return int(k)
+
+
+def _wrong_k(given: str) -> str:
+    return f"k must be a whole number from 1 to {MAX_K}, not {given}"
 
 
 def _also(arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -232,9 +250,7 @@ def _also(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", bool: "a boolean", str: "a string"}
-    if value is None:
-        return "null"
-    return names.get(type(value), "a number")
+    return "null" if value is None else names.get(type(value), "a number")
 
 
 def _short(name: str) -> str:

@@ -25,7 +25,7 @@ from docs_rag.tracefile import replacing
 from docs_rag.tracehtml import report_html
 from docs_rag.tracemisses import collect_misses
 from docs_rag.traceoptions import AS_SET, Action, build_parser, parse
-from docs_rag.traceprune import prune_directory, prune_file
+from docs_rag.traceprune import Pruned, prune_directory, prune_file
 from docs_rag.tracereader import FileTally, trace_files
 from docs_rag.tracesettings import TraceSettings, load_trace_settings
 from docs_rag.tracestats import Report, Summary, summarise
@@ -113,9 +113,11 @@ def _check(run: Run) -> int:
     )
     report = _summarise(run)
     prices = _prices(run)
+    violated = bool(violations(report, limits, prices))
     render = check_json if arguments.json else check_text
-    run.stdout.write(render(report, limits, prices))
-    return EXIT_REFUSED if violations(report, limits, prices) else EXIT_DONE
+    if violated or not arguments.quiet:
+        run.stdout.write(render(report, limits, prices))
+    return EXIT_REFUSED if violated else EXIT_DONE
 
 
 def _misses(run: Run) -> int:
@@ -140,19 +142,20 @@ def _export_otlp(run: Run) -> int:
 
 
 def _prune(run: Run) -> int:
-    days = run.arguments.prune_days
+    arguments = run.arguments
+    days = arguments.prune_days
     kept = timedelta(days=run.settings.keep_days if days == AS_SET else days)
-    places = [Path(name) for name in run.arguments.files] or [run.settings.directory]
-    pruned = []
-    for place in places:
-        if place.is_dir() or not run.arguments.files:
+    pruned: list[Pruned] = []
+    for place in _places(run):
+        if place.is_dir():
             pruned += prune_directory(place, run.now - kept)
-        else:
+        elif place.exists() or not arguments.allow_empty:
             pruned.append(prune_file(place, run.now - kept))
-    run.stdout.write(prune_text(pruned))
-    if not pruned:
-        run.stdout.write(f"no trace files in {printable(str(places[0]))}\n")
-    return EXIT_REFUSED if any(one.problem for one in pruned) else EXIT_DONE
+    problems = [one for one in pruned if one.problem]
+    run.stdout.write(prune_text(problems if arguments.quiet else pruned))
+    if not pruned and not arguments.quiet:
+        run.stdout.write("no trace files to prune\n")
+    return EXIT_REFUSED if problems else EXIT_DONE
 
 
 _COMMANDS: dict[Action, Callable[[Run], int]] = {
@@ -173,15 +176,18 @@ def _summarise(run: Run) -> Report:
 
 def _files(run: Run) -> list[Path]:
     """Return the files that were named; without a name, all in the trace folder."""
-    named = [Path(name) for name in run.arguments.files] or [run.settings.directory]
     files: list[Path] = []
-    for path in named:
+    for path in _places(run):
         if path.is_dir() or not run.arguments.files:
             # A pattern that matches nothing is read, and reported, as a missing file.
             files += trace_files(path) or [path / "traces-*.jsonl"]
         else:
             files.append(path)
     return files
+
+
+def _places(run: Run) -> list[Path]:
+    return [Path(name) for name in run.arguments.files] or [run.settings.directory]
 
 
 def _since(run: Run) -> datetime | None:

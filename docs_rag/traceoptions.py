@@ -53,6 +53,7 @@ _READERS = (Action.REPORT, Action.CHECK, Action.MISSES)
 # Which actions make use of an option, by its name in the namespace.
 _USES: dict[str, tuple[Action, ...]] = {
     "json": _READERS,
+    "quiet": (Action.CHECK, Action.PRUNE),
     "window_days": _READERS,
     "html": (Action.REPORT,),
     "tz": (Action.REPORT,),
@@ -64,7 +65,7 @@ _USES: dict[str, tuple[Action, ...]] = {
     "cost_alert_usd": (Action.CHECK,),
     "price_input_per_mtok": (Action.REPORT, Action.CHECK),
     "price_output_per_mtok": (Action.REPORT, Action.CHECK),
-    "allow_empty": (*_READERS, Action.EXPORT_OTLP),
+    "allow_empty": (*_READERS, Action.EXPORT_OTLP, Action.PRUNE),
 }
 # What --prune-days means without a number: as long as the settings say.
 AS_SET = -1.0
@@ -155,6 +156,9 @@ def _add_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-h", "--help", action="store_true", help="show this and exit")
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(
+        "-q", "--quiet", action="store_true", help="print only what is wrong, for cron"
+    )
+    group.add_argument(
         "--html", metavar="OUT", type=Path, help="write the report as a page, too"
     )
     group.add_argument(
@@ -175,7 +179,7 @@ def _add_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow-empty",
         action="store_true",
-        help="a missing or empty file is no violation",
+        help="a missing or empty file is nothing wrong",
     )
 
 

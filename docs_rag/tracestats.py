@@ -145,21 +145,24 @@ class Group:
 
 
 class Timeline:
-    """Groups by time, as fine as a bounded number of points allows."""
+    """Groups by time, as fine as a bounded number of steps over all of it allows."""
 
     def __init__(self) -> None:
         self.minutes = _WIDTHS[0]
         self.points: dict[int, Group] = {}
+        self._first = self._last = 0
 
     def group(self, minute: int) -> tuple[Group, bool]:
         """Return the group of a minute, and whether older groups were replaced."""
+        if not self.points:
+            self._first = self._last = minute
+        self._first = min(self._first, minute)
+        self._last = max(self._last, minute)
         coarsened = False
-        key = minute // self.minutes
-        while key not in self.points and len(self.points) >= MAX_POINTS:
+        while self._last // self.minutes - self._first // self.minutes >= MAX_POINTS:
             self._coarsen()
             coarsened = True
-            key = minute // self.minutes
-        return self.points.setdefault(key, Group()), coarsened
+        return self.points.setdefault(minute // self.minutes, Group()), coarsened
 
     def _coarsen(self) -> None:
         wider = [width for width in _WIDTHS if width > self.minutes]
@@ -266,12 +269,11 @@ class Summary:
             self._calls_with_tokens += 1
 
     def _keep_if_slow(self, record: Record) -> None:
-        slowest = self._slowest
-        entry = (record.duration_ms, -self._counted, record)
+        slowest, duration_ms = self._slowest, record.duration_ms
         if len(slowest) < self._slow_calls:
-            heapq.heappush(slowest, entry)
-        elif slowest and record.duration_ms > slowest[0][0]:
-            heapq.heapreplace(slowest, entry)
+            heapq.heappush(slowest, (duration_ms, -self._counted, record))
+        elif slowest and duration_ms > slowest[0][0]:
+            heapq.heapreplace(slowest, (duration_ms, -self._counted, record))
 
 
 def summarise(paths: Iterable[Path], summary: Summary) -> Report:

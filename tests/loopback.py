@@ -108,6 +108,7 @@ class Site:
     address: object
     guard: Guard
     server: uvicorn.Server
+    thread: threading.Thread
     application: Application
 
     def connect(self, **options):
@@ -160,7 +161,7 @@ def serving(
         try:
             eventually(lambda: server.started or not thread.is_alive())
             family = sockets[0].family
-            yield Site(port, family, address, guard, server, application)
+            yield Site(port, family, address, guard, server, thread, application)
         finally:
             server.should_exit = True
             thread.join()

@@ -1,7 +1,7 @@
 import ipaddress
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from docs_rag.admission import (
@@ -344,6 +344,7 @@ def test_token_is_read_from_its_header_only():
     assert status(make_policy(token=TOKEN), head) == 401
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(TOKEN.reveal()) - 1), st.characters(codec="latin-1"))
 def test_token_with_one_character_changed(place, character):
     """A token with any one character changed is wrong."""
@@ -622,6 +623,7 @@ def means_a_listed_host(value):
     return listed is not None and (port is None or int(port) == listed)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(ALLOWED_SPELLINGS),
     st.integers(0, 24),
@@ -638,6 +640,7 @@ def test_tampered_host(spelling, place, removed, inserted):
         assert means_a_listed_host(tampered)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(ALLOWED_SPELLINGS), st.characters(codec="latin-1"))
 def test_host_with_one_character_more(spelling, character):
     """One more character at the end makes another host, unless it is the final dot."""
@@ -647,6 +650,7 @@ def test_host_with_one_character_more(spelling, character):
     assert status(policy, make_head(host=spelling + character)) == 421
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["http://localhost:8765", "http://[::1]:8765"]),
     st.integers(0, 21),
@@ -663,6 +667,7 @@ def test_tampered_origin(origin, place, inserted):
         assert value.endswith(":8765")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=12), st.binary(max_size=30)), max_size=5))
 def test_any_head_gets_a_verdict(headers):
     """Any headers get a verdict, and never an error."""

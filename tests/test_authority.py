@@ -1,7 +1,7 @@
 import socket
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs_rag.authority import (
@@ -164,6 +164,7 @@ def test_address_host(address, host):
     assert host == address_host(address)
 
 
+@settings(deadline=None)
 @given(st.ip_addresses(v=6))
 def test_ipv6_spellings_agree(address):
     """Two spellings of an IPv6 address are equal, two addresses are not."""
@@ -174,6 +175,7 @@ def test_ipv6_spellings_agree(address):
     assert canonical_host(short) != canonical_host(neighbour)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="latin-1"), max_size=40))
 def test_any_text_is_parsed_or_refused(text):
     """Any header value yields a canonical authority or None, and never an error."""
@@ -184,6 +186,7 @@ def test_any_text_is_parsed_or_refused(text):
         assert str(authority).isascii()
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,6})?", fullmatch=True))
 def test_ipv6_is_what_the_system_says(text):
     """A bracketed host is accepted only if the operating system reads it as IPv6."""

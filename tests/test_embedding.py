@@ -37,9 +37,7 @@ ODD_TEXTS = ["", " \n\t", "\x00\x01", "\ud800", "\u200b", "\ufeff", "\ufdfa" * 9
 
 @pytest.fixture(scope="module")
 def builtin() -> BuiltinEmbedder:
-    embedder = BuiltinEmbedder()
-    embedder.embed(["load"], Purpose.QUERY)
-    return embedder
+    return loaded(BuiltinEmbedder())
 
 
 @pytest.fixture(params=["builtin", "stub"])
@@ -144,9 +142,9 @@ def test_a_vector_does_not_depend_on_the_cores(builtin: BuiltinEmbedder) -> None
     many = BuiltinEmbedder()
     many._cores, many._model = 3, builtin._model
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        of_many = many.embed(PASSAGES, Purpose.PASSAGE).vectors
+        of_many = many.embed(PASSAGES[:2], Purpose.PASSAGE).vectors
 
-    assert np.array_equal(of_many, single.embed(PASSAGES, Purpose.PASSAGE).vectors)
+    assert np.array_equal(of_many, single.embed(PASSAGES[:2], Purpose.PASSAGE).vectors)
 
 
 def blas_threads() -> list[int]:
@@ -157,10 +155,23 @@ def blas_threads() -> list[int]:
     ]
 
 
-def test_concurrent_calls_agree_and_restore_blas(builtin: BuiltinEmbedder) -> None:
-    """Many threads get the vectors of one, and leave BLAS as they found it."""
+def test_blas_stays_at_one_thread_whoever_loads() -> None:
+    """A model loaded in a worker thread is not left to spin on threads of BLAS."""
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        # The main thread holds the limit here, and yields it all the same.
+        run_together(lambda number: loaded(BuiltinEmbedder()), 1)
+
+        assert set(blas_threads()) <= {1}
+
+
+def loaded(embedder: BuiltinEmbedder) -> BuiltinEmbedder:
+    embedder.embed(["load"], Purpose.QUERY)
+    return embedder
+
+
+def test_concurrent_calls_agree(builtin: BuiltinEmbedder) -> None:
+    """Many threads at once get the vectors of one."""
     expected = builtin.embed(PASSAGES, Purpose.PASSAGE).vectors
-    before = blas_threads()
     wrong: list[int] = []
 
     def work(number: int) -> None:
@@ -172,7 +183,6 @@ def test_concurrent_calls_agree_and_restore_blas(builtin: BuiltinEmbedder) -> No
     run_together(work, 6)
 
     assert wrong == []
-    assert blas_threads() == before
 
 
 def test_the_model_loads_once_for_all_threads() -> None:
@@ -190,7 +200,7 @@ def test_the_model_loads_once_for_all_threads() -> None:
     assert len(set(models)) == 1
 
 
-def run_together(work: Callable[[int], None], count: int) -> None:
+def run_together(work: Callable[[int], object], count: int) -> None:
     threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
@@ -257,7 +267,7 @@ def test_the_stub_is_the_same_everywhere() -> None:
     """Its hash is not Python's, which differs from run to run."""
     vector = StubEmbedder().embed(["lock"], Purpose.QUERY).vectors[0]
 
-    assert list(np.flatnonzero(vector)) == [95]
+    assert list(np.flatnonzero(vector)) == [49]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

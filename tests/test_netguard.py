@@ -1,7 +1,7 @@
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs_rag.authority import Authority, parse_authority, parse_origin
@@ -240,6 +240,7 @@ def test_bad_allowed_origin(entry):
     assert ascii(entry) in str(refusal.value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_host_without_a_token_is_loopback_or_refused(host):
     """Whatever the host says, without a token it is local or it is refused."""
@@ -251,6 +252,7 @@ def test_any_host_without_a_token_is_loopback_or_refused(host):
     assert binding.exposure is not Exposure.EXPOSED
 
 
+@settings(deadline=None)
 @given(
     st.text(st.sampled_from("0123456789abcdef.:[]xlochst"), max_size=24),
     st.sampled_from(sorted(LOOPBACK)),
@@ -267,6 +269,7 @@ def test_tampered_loopback_stays_on_loopback(noise, host, place):
         assert address == "::1" or address.startswith("127.")
 
 
+@settings(deadline=None)
 @given(st.text(string.printable, max_size=60))
 def test_any_token_is_strong_or_refused(text):
     """A token that is accepted is long enough and made of visible characters."""
@@ -280,6 +283,7 @@ def test_any_token_is_strong_or_refused(text):
     assert text.isascii() and text.isprintable() and " " not in text
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_listed_entry_is_parsed_or_refused(entry):
     """A list entry is exactly what the parser reads, or an error."""

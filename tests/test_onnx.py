@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ from docs_rag.backend import TextRefusedError
 from docs_rag.errors import ConfigError, EmbeddingError
 from docs_rag.onnx import OnnxEmbedder, read_folder
 from docs_rag.prefixes import Prefixes
-from docs_rag.records import Purpose
+from docs_rag.records import Capacity, Purpose
 from docs_rag.windows import split_windows
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -173,6 +174,20 @@ def test_a_named_model_is_not_touched_before_its_use() -> None:
 
 
 @needs_fastembed
+def test_a_query_does_not_wait_for_a_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that is not here yet fails a query soon; indexing is to fetch it."""
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(tmp_path))
+    started = time.monotonic()
+
+    with pytest.raises(EmbeddingError, match="indexing downloads it"):
+        OnnxEmbedder("BAAI/bge-small-en-v1.5", None).embed(["x"], Purpose.QUERY)
+
+    assert time.monotonic() - started < 25
+
+
+@needs_fastembed
 @pytest.mark.parametrize(
     "build",
     [
@@ -191,10 +206,15 @@ def test_a_model_that_does_not_load_says_what_to_do(
     assert "\n" not in str(caught.value)
 
 
-def test_the_window_is_measured_not_believed(embedder: OnnxEmbedder) -> None:
-    """A change of the last token in the window is seen, one behind it is not."""
-    capacity = embedder.probe()
+@pytest.fixture(scope="module")
+def capacity(embedder: OnnxEmbedder) -> Capacity:
+    return embedder.probe()
 
+
+def test_the_window_is_measured_not_believed(
+    embedder: OnnxEmbedder, capacity: Capacity
+) -> None:
+    """A change of the last token in the window is seen, one behind it is not."""
     assert capacity.window is not None
     room = capacity.window - embedder.count("")
     inside, behind = (
@@ -235,9 +255,8 @@ def test_counting_does_not_truncate(embedder: OnnxEmbedder) -> None:
     assert embedder.count("map " * 5000) == 5000 + embedder.count("")
 
 
-def test_windows_fit_the_model(embedder: OnnxEmbedder) -> None:
+def test_windows_fit_the_model(embedder: OnnxEmbedder, capacity: Capacity) -> None:
     """Cut for the measured window, a long text is inside its vectors to the end."""
-    capacity = embedder.probe()
     text = "\n".join(PASSAGES[:3] * 9)
 
     windows = split_windows(embedder, capacity, "Guide > Locks", text)

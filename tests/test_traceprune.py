@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import os
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -204,6 +205,27 @@ def test_a_held_lock_leaves_the_file_as_it_was(
 
     assert outcome.problem is not None and "lock" in outcome.problem
     assert path.read_bytes() == (OLD + NEW).encode()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_replaced_meanwhile_is_pruned_instead(tmp_path: Path) -> None:
+    """A prune that finds another file in the place starts over with that one."""
+    path = write(tmp_path / "traces-a.jsonl", OLD + NEW)
+    later = write(tmp_path / "later", OLD + NEW + NEW)
+    outcomes: list[traceprune.Pruned] = []
+    with path.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        thread = threading.Thread(
+            target=lambda: outcomes.append(prune_file(path, CUTOFF))
+        )
+        thread.start()
+        while not list(tmp_path.glob(".prune-*")):
+            time.sleep(0.001)
+        later.replace(path)
+    thread.join()
+
+    assert path.read_bytes() == (NEW + NEW).encode()
+    assert (outcomes[0].kept, outcomes[0].removed) == (2, 1)
     assert list(tmp_path.iterdir()) == [path]
 
 

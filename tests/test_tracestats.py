@@ -3,10 +3,9 @@
 import json
 import tracemalloc
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -69,8 +68,8 @@ def test_calls_errors_and_verdicts_are_counted_per_tool() -> None:
     ("zone", "days"),
     [
         (UTC, {"2031-05-20": 2, "2031-05-21": 1}),
-        (ZoneInfo("Asia/Taipei"), {"2031-05-20": 1, "2031-05-21": 2}),
-        (ZoneInfo("America/Los_Angeles"), {"2031-05-19": 1, "2031-05-20": 2}),
+        (timezone(timedelta(hours=8)), {"2031-05-20": 1, "2031-05-21": 2}),
+        (timezone(timedelta(hours=-7)), {"2031-05-19": 1, "2031-05-20": 2}),
     ],
     ids=str,
 )
@@ -182,8 +181,9 @@ def test_the_timeline_stays_bounded_and_complete(minutes: list[int]) -> None:
 
     assert len(timeline.points) <= MAX_POINTS
     assert sum(group.calls for group in timeline.points.values()) == len(minutes)
-    spans = {minute // timeline.minutes for minute in minutes}
-    assert spans == set(timeline.points)
+    steps = {minute // timeline.minutes for minute in minutes}
+    assert steps == set(timeline.points)
+    assert max(steps) - min(steps) < MAX_POINTS
 
 
 def test_points_after_a_coarsening_are_not_lost() -> None:
@@ -214,7 +214,7 @@ def test_files_are_added_in_the_order_given(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Eight times the records take about the same memory."""
     peaks = []
-    for count in (2_500, 20_000):
+    for count in (1_500, 12_000):
         step = timedelta(days=14) / count
         path = write_lines(
             tmp_path / "traces-a.jsonl",

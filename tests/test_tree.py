@@ -196,6 +196,18 @@ def test_an_excluded_name_holds_for_the_name_of_a_link(tmp_path: Path) -> None:
     assert (result.skipped, result.unmatched) == ((), ())
 
 
+def test_an_excluded_path_may_go_through_a_link(tmp_path: Path) -> None:
+    """The path that readers see counts as well as the one behind the link."""
+    corpus = make_corpus(
+        tmp_path,
+        {**INSIDE, "guide/private/p.md": "p", "guide/g.md": "g"},
+        exclude_dirs=["docs/guide/private"],
+    )
+    (corpus.directory / "docs" / "guide").symlink_to("../guide")
+
+    assert paths(scan(corpus)) == ["docs/a.md", "docs/guide/g.md", "docs/sub/b.md"]
+
+
 def test_hidden_directories_and_node_modules_are_left_out_and_counted(
     tmp_path: Path,
 ) -> None:

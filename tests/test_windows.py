@@ -175,6 +175,24 @@ def test_cuts_fall_at_the_best_place_near_the_middle(
     assert [window.split()[-1] for window in windows] == ends
 
 
+def test_a_better_place_is_not_worth_another_window() -> None:
+    """A paragraph's end that would leave too much for the rest is passed over."""
+    text = "a b c d e f g h i\n\nj k l m n o p q r s t u v"
+
+    windows = split_windows(Counting(count_words), Capacity(4, 11), "", text)
+
+    assert [count_words(window) for window in windows] == [11, 11]
+
+
+def test_what_lies_between_words_is_reckoned_with() -> None:
+    """Where words alone count less than their text, the windows are as few still."""
+    text = " ".join(["abc"] * 100)
+
+    windows = split_windows(Counting(len), Capacity(4, 110), "", text)
+
+    assert len(windows) == 4
+
+
 def test_ideographs_are_cut_behind_a_full_stop() -> None:
     """Text without spaces is cut at the end of a sentence where there is one."""
     text = "锁在扫描之前取得。" * 6

@@ -1,11 +1,14 @@
-"""Calls and trace lines for tests, and the writer as a process of its own."""
+"""Calls and trace lines for tests, a writer process, and a loopback collector."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +96,51 @@ def finish(process: Any) -> None:
     """Wait for a writer; a drop fails the test."""
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
+
+
+class Receiver(ThreadingHTTPServer):
+    """An OTLP receiver on loopback that answers what it is told to, in turn."""
+
+    daemon_threads = True
+
+    def __init__(self, answers: list[tuple[int, dict[str, str], bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = answers
+        self.requests: list[tuple[str, dict[str, str], Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.requests.append((self.path, headers, json.loads(body)))
+        answers = self.server.answers
+        status, extra, content = answers.pop(0) if answers else (200, {}, b"{}")
+        self.send_response(status)
+        for name, value in extra.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep the test's output clean."""
+
+
+@contextmanager
+def receiver(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Receiver]:
+    with Receiver(list(answers)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

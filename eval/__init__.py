@@ -1,0 +1,1 @@
+"""Measuring retrieval on labelled questions. Not part of the installed package."""
