@@ -227,6 +227,29 @@ class Database:
             while not copy.done:
                 copy.step(-1)
 
+    def copy_to(self, path: Path) -> None:
+        """
+        Write a copy of this index, as last committed, to a new file at ``path``.
+
+        The copy is one file that needs nothing beside it. It may be taken while
+        another process writes.
+        """
+        copy: apsw.Connection | None = None
+        try:
+            copy = apsw.Connection(
+                str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            )
+            with copy.backup("main", self._connection, "main") as backup:
+                while not backup.done:
+                    backup.step(-1)
+            # The log that goes with WAL would be a second file.
+            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+        except apsw.Error as error:
+            raise _translate(error, path) from error
+        finally:
+            if copy is not None:
+                copy.close()
+
     def run_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Run one statement once for each row of values."""
         with self._translated():

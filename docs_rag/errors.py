@@ -55,6 +55,10 @@ class StorageError(DocsRagError):
     """The disk refused a write: full, read-only or gone."""
 
 
+class SourceError(DocsRagError):
+    """The repository that a corpus comes from could not be fetched or exported."""
+
+
 class ShrinkError(DocsRagError):
     """A run would purge more than half of the indexed files."""
 

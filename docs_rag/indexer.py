@@ -199,19 +199,24 @@ def _rebuild(run: _Run) -> IndexReport:
     generation, indexed = _what_is_live(live_path)
     _refuse_loss(run, indexed)
     beside = live_path.with_name("index.sqlite.rebuild")
-    _discard(beside)
+    discard(beside)
     try:
         with Store(beside, writable=True) as fresh:
             with fresh.transaction():
                 fresh.set_meta(generation=generation)
             report = _refresh(run, fresh)
-            _swap(fresh, live_path)
+            swap_in(fresh, live_path)
     finally:
-        _discard(beside)
+        discard(beside)
     return dataclasses.replace(report, seconds=time.monotonic() - run.started)
 
 
-def _swap(fresh: Store, live_path: Path) -> None:
+def swap_in(fresh: Store, live_path: Path) -> None:
+    """
+    Put ``fresh`` in the place of the live index, which its readers see in one step.
+
+    The caller holds the lock. A live file that is no index is set aside.
+    """
     try:
         with Store(live_path, writable=True) as live:
             live.replace_with(fresh)
@@ -219,9 +224,9 @@ def _swap(fresh: Store, live_path: Path) -> None:
     except (IndexCorruptError, IndexMismatchError):
         # Not an index any more, or not ours: out of the way, but not destroyed.
         damaged = live_path.with_name("index.sqlite.damaged")
-        _discard(damaged)
+        discard(damaged)
         live_path.replace(damaged)
-        _discard(live_path)
+        discard(live_path)
     with Store(live_path, writable=True) as live:
         live.replace_with(fresh)
 
@@ -235,7 +240,8 @@ def _what_is_live(path: Path) -> tuple[int, dict[str, IndexedFile]]:
         return 0, {}
 
 
-def _discard(path: Path) -> None:
+def discard(path: Path) -> None:
+    """Remove an index file and what SQLite keeps beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 

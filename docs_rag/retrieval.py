@@ -20,6 +20,7 @@ from docs_rag.freshness import FreshnessCheck
 from docs_rag.lexical import visible
 from docs_rag.ranking import fuse, take_turns
 from docs_rag.readers import ReaderPool
+from docs_rag.reading import DOCUMENTS_PER_LISTING, Page, read_page
 from docs_rag.records import (
     Answer,
     CorpusStatus,
@@ -28,7 +29,7 @@ from docs_rag.records import (
     Omitted,
     Purpose,
 )
-from docs_rag.schema import Space
+from docs_rag.schema import Space, StoredFile
 from docs_rag.status import corpus_status, space_in_force
 from docs_rag.store import Store
 from docs_rag.vectors import VectorEngine
@@ -98,6 +99,8 @@ def ask(
 
 
 def _phrasing(name: str, text: str) -> str:
+    # Half of a surrogate pair is legal in JSON and nowhere else.
+    text = text.encode("utf-8", "replace").decode("utf-8")
     if not visible(text).strip():
         raise QueryError(f"{name} is empty: say in words what you are looking for")
     if len(text) > MAX_QUERY_CHARS:
@@ -273,6 +276,16 @@ class Retriever:
             notice=" ".join(filter(None, notices)),
             facts=_facts(found, hits, self._engine),
         )
+
+    def read(self, address: str) -> Page:
+        """Return a document or section by its address; see ``read_page``."""
+        with self._readers.snapshot() as store:
+            return read_page(store, self.corpus, self._directory, address)
+
+    def documents(self, after: str) -> list[StoredFile]:
+        """Return the next documents in the order of paths."""
+        with self._readers.snapshot() as store:
+            return store.files_after(after, DOCUMENTS_PER_LISTING)
 
     def status(self, traces_dropped: int = 0) -> CorpusStatus:
         """Say what the index holds; raises ``IndexMissingError`` where it is not."""

@@ -153,3 +153,25 @@ class StoredChunk:
     def text(self) -> str:
         """The passage as it is shown."""
         return "\n".join(part for part in (self.lead, self.body, self.tail) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as readers of whole documents want it."""
+
+    id: int
+    path: str
+    title: str
+    line_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSection:
+    """A section of a stored file; ``path`` holds its titles, outermost first."""
+
+    slug: str
+    path: tuple[str, ...]
+    level: int
+    first_line: int
+    last_line: int

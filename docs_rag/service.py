@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from docs_rag.config import Corpus, Settings
 from docs_rag.embedding import EmbedderSpec, build_embedder
+from docs_rag.reading import Page
 from docs_rag.records import Answer, CorpusStatus, Embedder
 from docs_rag.retrieval import Question, Retriever
+from docs_rag.schema import StoredFile
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter
 from docs_rag.vectors import DiskVectors, ResidentVectors
 
@@ -97,6 +99,14 @@ class Service:
             status = self._retriever.status(self._traces.dropped)
             finish(dataclasses.replace(record, generation=status.generation))
             return status
+
+    def read(self, address: str) -> Page:
+        """Return what is at an address of this corpus; not traced, nothing is asked."""
+        return self._retriever.read(address)
+
+    def documents(self, after: str) -> list[StoredFile]:
+        """Return the next documents in the order of paths."""
+        return self._retriever.documents(after)
 
     def trace_refusal(self, tool: Tool, context: CallContext, error: Exception) -> None:
         """Trace a call that was refused before it was asked."""

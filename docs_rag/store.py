@@ -23,6 +23,8 @@ from docs_rag.schema import (
     IndexedFile,
     Space,
     StoredChunk,
+    StoredFile,
+    StoredSection,
 )
 
 _CHUNK_COLUMNS = """
@@ -31,6 +33,8 @@ _CHUNK_COLUMNS = """
     FROM chunks c JOIN files f ON f.id = c.file_id
 """
 
+
+_FILE_COLUMNS = "id, path, title, line_count, size_bytes"
 
 # Queries that find nothing in an index whose parts fit each other.
 _CONTRADICTIONS = {
@@ -50,6 +54,7 @@ _CONTRADICTIONS = {
         SELECT id FROM vectors v WHERE spare =
         EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
     """,
+    "chunk without a vector": "SELECT id FROM chunks EXCEPT SELECT chunk_id FROM windows",
     "chunk with a vector of another space": """
         SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
         JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
@@ -203,6 +208,39 @@ class Store(Database):
         """Return every chunk, by path and ordinal."""
         rows = self.rows(f"SELECT {_CHUNK_COLUMNS} ORDER BY f.path, c.ordinal")
         return [StoredChunk(*row) for row in rows]
+
+    def chunks_between(self, path: str, first: int, last: int) -> list[StoredChunk]:
+        """Return the chunks of a file that hold any of these lines, in order."""
+        rows = self.rows(
+            f"SELECT {_CHUNK_COLUMNS} WHERE f.path = ? AND c.last_line >= ? "
+            "AND c.first_line <= ? ORDER BY c.ordinal",
+            *(path, first, last),
+        )
+        return [StoredChunk(*row) for row in rows]
+
+    def file(self, path: str) -> StoredFile | None:
+        """Return the file with exactly this path."""
+        rows = self.rows(f"SELECT {_FILE_COLUMNS} FROM files WHERE path = ?", path)
+        return StoredFile(*rows[0]) if rows else None
+
+    def files_after(self, path: str, count: int) -> list[StoredFile]:
+        """Return the files that come after ``path`` in the order of paths."""
+        rows = self.rows(
+            f"SELECT {_FILE_COLUMNS} FROM files WHERE path > ? ORDER BY path LIMIT ?",
+            *(path, count),
+        )
+        return [StoredFile(*row) for row in rows]
+
+    def sections(self, file_id: int) -> list[StoredSection]:
+        """Return the sections of a file, in order."""
+        rows = self.rows(
+            "SELECT slug, path, level, first_line, last_line FROM sections "
+            "WHERE file_id = ? ORDER BY ordinal",
+            file_id,
+        )
+        return [
+            StoredSection(row[0], tuple(json.loads(row[1])), *row[2:]) for row in rows
+        ]
 
     # -- vectors ----------------------------------------------------------------
 

@@ -20,9 +20,14 @@ from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
 from docs_rag.tracefile import is_current, lock_exclusive
-from docs_rag.tracereader import MAX_LINE_BYTES, open_lines, parse_moment, parse_record
+from docs_rag.tracereader import (
+    MAX_LINE_BYTES,
+    log_files,
+    open_lines,
+    parse_moment,
+    parse_record,
+)
 
-PATTERNS = ("traces-*.jsonl*", "queries-*.log*")
 _LOCK_WAIT_SECONDS = 10.0
 _MAX_ATTEMPTS = 5
 _TEMPORARY_PREFIX = ".prune-"
@@ -43,8 +48,7 @@ class Pruned:
 def prune_directory(directory: Path, cutoff: datetime) -> list[Pruned]:
     """Remove all records older than ``cutoff`` from the logs in ``directory``."""
     _sweep(directory)
-    paths = sorted(path for pattern in PATTERNS for path in directory.glob(pattern))
-    return [prune_file(path, cutoff) for path in paths]
+    return [prune_file(path, cutoff) for path in log_files(directory)]
 
 
 def prune_file(path: Path, cutoff: datetime) -> Pruned:

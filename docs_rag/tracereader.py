@@ -9,6 +9,7 @@ stopped the reading, is in its tally.
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 _BUFFER_BYTES = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LOG_NAME = re.compile(
+    r"(traces-.+\.jsonl|queries-.+\.log)([.-]\d[\d.T:_-]*)?(\.gz)?"
+).fullmatch
 _decode_json = json.JSONDecoder().raw_decode
 
 
@@ -156,5 +160,10 @@ def parse_moment(timestamp: str) -> datetime | None:
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """Return the trace files below ``directory``, rotated ones included."""
-    return sorted(directory.glob("traces-*.jsonl*"))
+    """Return the trace files in ``directory``, rotated and packed ones included."""
+    return [path for path in log_files(directory) if path.name.startswith("traces-")]
+
+
+def log_files(directory: Path) -> list[Path]:
+    """Return the trace and metering files in ``directory``, whatever rotated them."""
+    return [path for path in sorted(directory.iterdir()) if _LOG_NAME(path.name)]

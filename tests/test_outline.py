@@ -94,7 +94,7 @@ HUGE = "\n\n".join(["w" * 60] * 3)
         (f"# A\n\n{HUGE}\n\n# B\n\nx\n", ["A B"]),
         (f"# A\n\n## B\n\n{HUGE}\n\n# C\n\nx\n", ["A B", "C"]),
         (f"x\n\n# A\n\n{LONG}\n", ["- A"]),
-        (f"# A\n\n<!-- x -->\n\n## B\n\n{HALF}x\n\n## C\n\n{HALF}\n", ["A B", "C"]),
+        (f"# A\n\n<!-- {HALF} -->\n\n## B\n\n{HALF}\n\n## C\n\n{HALF}\n", ["A B", "C"]),
         (f"# A\n\n## B\n\nx\n\n## C\n\nx\n\n# D\n\n{HALF}\n", ["A B C D"]),
     ],
     ids=[

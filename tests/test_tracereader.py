@@ -17,6 +17,7 @@ from docs_rag import tracereader
 from docs_rag.tracereader import (
     FileTally,
     Record,
+    log_files,
     parse_moment,
     parse_record,
     read_records,
@@ -198,10 +199,19 @@ def test_a_record_tells_tool_and_failure() -> None:
     assert typed is not None and typed.error_type == "QueryError"
 
 
-def test_trace_files_of_a_folder_include_rotated_ones(tmp_path: Path) -> None:
-    """A folder's trace files are found; metering logs and remains are not."""
-    names = ["traces-a.jsonl", "traces-a.jsonl.1", "traces-b.jsonl.2.gz"]
-    for name in [*names, "queries-a.log", ".prune-x", "notes.txt"]:
+def test_log_files_of_a_folder_include_rotated_ones(tmp_path: Path) -> None:
+    """Logs are found under the names that rotation gives; other files are not logs."""
+    traces = [
+        "traces-a.jsonl",
+        "traces-a.jsonl-20310520.gz",
+        "traces-a.jsonl.1",
+        "traces-b.jsonl.2.gz",
+        "traces-b.jsonl.gz",
+    ]
+    metering = ["queries-a.log", "queries-a.log.3"]
+    others = [".prune-x", "notes.txt", "traces-a.jsonl.html", "traces-a.jsonl.bak"]
+    for name in [*traces, *metering, *others]:
         write_lines(tmp_path / name, [make_line(ago=timedelta(days=1))])
 
-    assert [path.name for path in trace_files(tmp_path)] == names
+    assert [path.name for path in trace_files(tmp_path)] == traces
+    assert {path.name for path in log_files(tmp_path)} == {*traces, *metering}
