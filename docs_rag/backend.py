@@ -34,19 +34,6 @@ _CONTROLS = {
 }
 
 
-class TextRefusedError(EmbeddingError):
-    """
-    One text cannot be embedded, while the backend is well otherwise.
-
-    ``position`` is its place in the texts passed to ``embed``: the caller may leave
-    it out and embed the others.
-    """
-
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(message)
-        self.position = position
-
-
 def sanitize(text: str) -> str:
     """Return ``text`` encodable as UTF-8 and without control characters."""
     return text.encode("utf-8", "replace").decode("utf-8").translate(_CONTROLS)

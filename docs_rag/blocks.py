@@ -6,10 +6,11 @@ turns its tokens into line spans. The children of a block tile its non-blank lin
 whoever walks the tree meets every line of prose exactly once.
 
 Only block structure is parsed: inline parsing, the slow half, is done for headings
-alone. Two of markdown-it's habits are replaced, because one loses structure and the
-other costs memory. Beyond its nesting limit it skips to the end of the document; here
-a list, quote or footnote at that depth is plain text and its surroundings stand. And a
-table is one token, not one for each cell.
+alone. Some of markdown-it's habits are replaced. Beyond its nesting limit it skips to
+the end of the document; here a list, quote or footnote at that depth is plain text and
+its surroundings stand. A table is one token, not one for each cell. Two searches that
+take quadratic time on hostile input, for the end of a quote and for that of a link
+label, are bounded.
 """
 
 import enum
@@ -30,6 +31,7 @@ from docs_rag.lines import Lines
 
 # A list level counts two, one for the list and one for the item.
 MAX_NESTING = 32
+QUOTE_WINDOW_LINES = 64
 # A longer opening line of a fence is not repeated in full where the fence is split.
 MAX_FENCE_LEAD_CHARS = 120
 # Longer HTML is taken to say something without looking closer.
@@ -119,6 +121,24 @@ def _shallow(
     return (silent or state.level < MAX_NESTING) and rule(state, start, end, silent)
 
 
+def _windowed_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """
+    Parse a quote, looking no further ahead than about as far as it turns out to go.
+
+    markdown-it walks to the next blank line first, and from every quote again.
+    """
+    known_tokens = len(state.tokens)
+    window = QUOTE_WINDOW_LINES
+    while True:
+        limit = min(end, start + window)
+        found = _shallow(blockquote, state, start, limit, silent)
+        if silent or not found or limit == end or state.line < limit:
+            return found
+        del state.tokens[known_tokens:]
+        # The large step keeps repeated work small where quotes are nested.
+        window *= 8
+
+
 def _one_line_label(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     # A label that spans lines is not worth the superlinear search for its end.
     line_end = state.eMarks[start]
@@ -161,7 +181,7 @@ def _build_parser() -> MarkdownIt:
     for name, rule, interrupts in (
         ("table", _whole_table, paragraph),
         ("list", partial(_shallow, list_block), [*paragraph, "blockquote"]),
-        ("blockquote", partial(_shallow, blockquote), anything),
+        ("blockquote", _windowed_quote, anything),
         ("footnote_def", partial(_shallow, footnote_def), paragraph),
         ("reference", _one_line_label, []),
     ):
@@ -199,9 +219,10 @@ def parse_blocks(lines: Lines, first: int) -> BlockTree:
     """Parse the lines from ``first`` on."""
     environment: EnvType = {}
     tokens: list[Token] = []
-    # To markdown-it a line of form feeds is a paragraph; here it is blank.
-    body = "\n".join(
-        "" if lines.is_blank(number) else lines.line(number)
+    # To markdown-it a line of form feeds is a paragraph; here it is blank. And it may
+    # look past the end of a last line that does not end.
+    body = "".join(
+        "\n" if lines.is_blank(number) else lines.line(number) + "\n"
         for number in range(first, len(lines.lines) + 1)
     )
     _PARSER.block.parse(body, _PARSER, environment, tokens)

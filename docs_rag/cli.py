@@ -177,7 +177,7 @@ def _index(arguments: argparse.Namespace) -> int:
         _print_json(report_as_json(report))
     else:
         print(report_as_text(report))
-    return EXIT_DONE
+    return EXIT_REFUSED if report.failed else EXIT_DONE
 
 
 def _query(arguments: argparse.Namespace) -> int:

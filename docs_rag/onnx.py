@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from docs_rag.backend import (
-    TextRefusedError,
     map_texts,
     prepare,
     sanitize,
     unit_rows,
     usable_cores,
 )
-from docs_rag.errors import ConfigError, EmbeddingError
+from docs_rag.errors import ConfigError, EmbeddingError, TextRefusedError
 from docs_rag.prefixes import Prefixes, prefixes_for
 from docs_rag.records import Capacity, EmbeddingBatch, ModelIdentity, Purpose
 from docs_rag.windows import measure_capacity

@@ -79,7 +79,7 @@ def digest_of(text: str) -> bytes:
 
 
 def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Entry]:
-    """Yield the rows of a prepared document, given the ids of its vectors."""
+    """Yield the rows of a prepared document, given the vectors that there are."""
     chunked, path = prepared.chunked, prepared.document.path
     name = path.rsplit(".", 1)[0].replace("/", " ")
     title = " ".join([*words(chunked.title), *words(name)])
@@ -89,5 +89,9 @@ def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Ent
             chunk=chunk,
             words=(title, " ".join(heading), " ".join(body)),
             trigrams=fold(f"{path}\n{chunk.heading}\n{chunk.text}"),
-            vector_ids=tuple(vector_ids[digest_of(text)] for text in texts),
+            vector_ids=tuple(
+                vector_ids[digest]
+                for digest in map(digest_of, texts)
+                if digest in vector_ids
+            ),
         )

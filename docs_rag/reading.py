@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from docs_rag.assembly import document_id
+from docs_rag.chunking import ChunkPolicy
 from docs_rag.errors import QueryError
 from docs_rag.freshness import Freshness, FreshnessCheck
 from docs_rag.schema import StoredChunk, StoredFile, StoredSection
@@ -24,6 +25,7 @@ MAX_PAGE_CHARS = 20_000
 DOCUMENTS_PER_LISTING = 100
 
 _ADDRESS_MAX_CHARS = 4_096
+_MAX_OVERLAP_CHARS = ChunkPolicy().overlap_chars
 _LINES = re.compile(r"lines=([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _CUT = "… (the line goes on)"
 
@@ -171,10 +173,13 @@ def _lines_of(chunks: Sequence[StoredChunk], first: int, last: int) -> list[str]
 
 def _joined(text: str, piece: str) -> str:
     """Append a piece that may begin with what ``text`` ends with."""
-    for overlap in range(min(len(text), len(piece)), 0, -1):
+    if len(text) > MAX_PAGE_CHARS:
+        return text
+    for overlap in range(min(len(text), len(piece), _MAX_OVERLAP_CHARS), 0, -1):
         if text.endswith(piece[:overlap]):
             return text + piece[overlap:]
-    return text + piece
+    # Lines are cut at a blank, which is in neither piece, unless there is none.
+    return text + (" " if " " in text[-_MAX_OVERLAP_CHARS:] else "") + piece
 
 
 def _bounded(lines: list[str]) -> list[str]:

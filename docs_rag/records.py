@@ -302,6 +302,7 @@ class IndexReport:
     unchanged: int
     rebuilt: int
     skipped: tuple[Skipped, ...]
+    failed: tuple[Skipped, ...]
     unmatched_scope: tuple[str, ...]
     files: int
     chunks: int
@@ -328,6 +329,7 @@ class CorpusStatus:
     synced_at: str | None
     embedding: dict[str, object]
     skipped: tuple[Skipped, ...]
+    failed: tuple[Skipped, ...]
     unmatched_scope: tuple[str, ...]
     verdict: dict[str, object]
     vectors: dict[str, object]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from docs_rag.backend import TextRefusedError, prepare, sanitize
+from docs_rag.backend import prepare, sanitize
 from docs_rag.endpoint import PATIENCE, Endpoint, EndpointError, Pace, Patience
-from docs_rag.errors import EmbeddingError
+from docs_rag.errors import EmbeddingError, TextRefusedError
 from docs_rag.prefixes import prefixes_for
 from docs_rag.records import (
     Capacity,

@@ -216,6 +216,7 @@ def status_as_json(status: CorpusStatus, max_skipped: int = 50) -> dict[str, Any
         "embedding": status.embedding,
         "skipped": [_skipped_as_json(s) for s in status.skipped[:max_skipped]],
         "skipped_count": len(status.skipped),
+        "failed": [_skipped_as_json(failed) for failed in status.failed],
         "unmatched_scope": [one_line(entry) for entry in status.unmatched_scope],
         "verdict": status.verdict,
         "vectors": status.vectors,
@@ -251,7 +252,8 @@ def status_as_text(status: CorpusStatus, max_skipped: int = 50) -> str:
         f"scope entry matched nothing: {one_line(e)}" for e in status.unmatched_scope
     ]
     lines += [f"notice: {one_line(notice)}" for notice in status.notices]
-    lines += _skipped_lines(status.skipped, max_skipped)
+    lines += _skipped_lines("failed", status.failed, max_skipped)
+    lines += _skipped_lines("skipped", status.skipped, max_skipped)
     return "\n".join(lines)
 
 
@@ -270,11 +272,11 @@ def _spoken(value: object) -> str:
     return str(value)
 
 
-def _skipped_lines(skipped: Sequence[Skipped], limit: int) -> list[str]:
-    lines = [f"skipped: {plain_path(s.path)} ({one_line(s.reason)})" for s in skipped]
+def _skipped_lines(word: str, skipped: Sequence[Skipped], limit: int) -> list[str]:
+    lines = [f"{word}: {plain_path(s.path)} ({one_line(s.reason)})" for s in skipped]
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], f"skipped: … and {len(lines) - limit} more"]
+    return [*lines[:limit], f"{word}: … and {len(lines) - limit} more"]
 
 
 def report_as_json(report: IndexReport) -> dict[str, Any]:
@@ -293,6 +295,7 @@ def report_as_json(report: IndexReport) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "rebuilt": report.rebuilt,
         "skipped": [_skipped_as_json(skipped) for skipped in report.skipped],
+        "failed": [_skipped_as_json(failed) for failed in report.failed],
         "unmatched_scope": [one_line(entry) for entry in report.unmatched_scope],
         "embedded": report.embedded,
         "reused": report.reused,
@@ -312,7 +315,8 @@ def report_as_text(report: IndexReport, max_paths: int = 10) -> str:
         lines += _path_lines(sign, [plain_path(path) for path in paths], max_paths)
     moves = [f"{plain_path(old)} -> {plain_path(new)}" for old, new in report.renamed]
     lines += _path_lines(">", moves, max_paths)
-    lines += _skipped_lines(report.skipped, max_paths)
+    lines += _skipped_lines("failed", report.failed, max_paths)
+    lines += _skipped_lines("skipped", report.skipped, max_paths)
     lines += [
         f"warning: scope entry matched nothing: {one_line(entry)}"
         for entry in report.unmatched_scope
@@ -322,6 +326,7 @@ def report_as_text(report: IndexReport, max_paths: int = 10) -> str:
         f"{report.corpus}: {len(report.added)} added, {len(report.changed)} changed, "
         f"{len(report.renamed)} renamed, {len(report.purged)} purged, "
         f"{report.unchanged} unchanged, {len(report.skipped)} skipped"
+        + (f", {len(report.failed)} FAILED" if report.failed else "")
         + (f" ({report.rebuilt} cut or embedded anew)" if report.rebuilt else "")
     )
     if report.dry_run:

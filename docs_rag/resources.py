@@ -29,12 +29,13 @@ _MAX_TITLE_CHARS = 200
 
 def template_of(corpus: str) -> ListResourceTemplatesResult:
     """Return the one template: a document, some lines of it, or a section."""
+    uri_template = document_id(corpus, "") + "{+path}{?lines}{#section}"
     return ListResourceTemplatesResult(
         resource_templates=[
             ResourceTemplate(
                 name="document",
                 title="A document or a section",
-                uri_template=f"{document_id(corpus, '')}{{+path}}{{?lines}}{{#section}}",
+                uri_template=uri_template,
                 description=(
                     "Read what the id of a hit names: a document by its path, one of "
                     "its sections, or some lines (lines=first-last). Long ones come "

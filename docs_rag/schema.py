@@ -11,6 +11,11 @@ from docs_rag.records import Capacity, Chunk
 # Tells an index from the SQLite file of another program: "docs".
 APPLICATION_ID = 0x646F6373
 
+# Stands for the space of a file that has texts without a vector.
+NO_SPACE = 0
+# Stands for a space that is still to be opened: no file is in it.
+NEW_SPACE = -1
+
 # How the word index cuts and stems; a query's words are looked up through the same.
 # Marks are letters: without them words in Devanagari or Thai fall to pieces.
 WORDS_TOKENIZER = (

@@ -50,6 +50,7 @@ def corpus_status(
         synced_at=store.meta("synced_at"),
         embedding=_embedding(identity, space),
         skipped=(*skipped, *store.files_without_text()),
+        failed=tuple(store.files_without_vectors()),
         unmatched_scope=tuple(store.meta("unmatched_scope", [])),
         verdict=store.meta("background") or {},
         vectors=_vectors(store, space, engine),

@@ -18,6 +18,7 @@ from docs_rag.records import (
     Skipped,
 )
 from docs_rag.schema import (
+    NO_SPACE,
     WORDS_TOKENIZER,
     Entry,
     IndexedFile,
@@ -54,11 +55,14 @@ _CONTRADICTIONS = {
         SELECT id FROM vectors v WHERE spare =
         EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
     """,
-    "chunk without a vector": "SELECT id FROM chunks EXCEPT SELECT chunk_id FROM windows",
-    "chunk with a vector of another space": """
+    "chunk without a vector": f"""
+        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
+        WHERE f.space_id <> {NO_SPACE} EXCEPT SELECT chunk_id FROM windows
+    """,
+    "chunk with a vector of another space": f"""
         SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
         JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
-        WHERE v.space_id <> f.space_id
+        WHERE v.space_id <> f.space_id AND f.space_id <> {NO_SPACE}
     """,
 }
 
@@ -119,6 +123,15 @@ class Store(Database):
         rows = self.rows(
             "SELECT path, coalesce(notice, 'no text') FROM files f WHERE NOT EXISTS "
             "(SELECT 1 FROM chunks c WHERE c.file_id = f.id) ORDER BY path"
+        )
+        return [Skipped(*row) for row in rows]
+
+    def files_without_vectors(self) -> list[Skipped]:
+        """Return the files that have a text without vector, and why."""
+        rows = self.rows(
+            "SELECT path, coalesce(notice, 'not embedded') FROM files "
+            "WHERE space_id = ? ORDER BY path",
+            NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
 

@@ -120,6 +120,11 @@ _ANSWER_SCHEMA = _object(
     }
 )
 
+_LEFT_OUT = {
+    "type": "array",
+    "items": _object({"path": {"type": "string"}, "reason": {"type": "string"}}),
+}
+
 _STATUS_SCHEMA = _object(
     {
         "corpus": {"type": "string"},
@@ -132,13 +137,9 @@ _STATUS_SCHEMA = _object(
         "dirty": {"type": ["boolean", "null"]},
         "synced_at": _NULLABLE_STRING,
         "embedding": {"type": "object"},
-        "skipped": {
-            "type": "array",
-            "items": _object(
-                {"path": {"type": "string"}, "reason": {"type": "string"}}
-            ),
-        },
+        "skipped": _LEFT_OUT,
         "skipped_count": {"type": "integer"},
+        "failed": _LEFT_OUT,
         "unmatched_scope": _STRINGS,
         "verdict": {"type": "object"},
         "vectors": {"type": "object"},

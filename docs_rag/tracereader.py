@@ -166,4 +166,4 @@ def trace_files(directory: Path) -> list[Path]:
 
 def log_files(directory: Path) -> list[Path]:
     """Return the trace and metering files in ``directory``, whatever rotated them."""
-    return [path for path in sorted(directory.iterdir()) if _LOG_NAME(path.name)]
+    return [path for path in sorted(directory.glob("*")) if _LOG_NAME(path.name)]

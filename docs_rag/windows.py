@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from docs_rag.backend import TextRefusedError
-from docs_rag.errors import EmbeddingError
+from docs_rag.errors import EmbeddingError, TextRefusedError
 from docs_rag.records import Capacity, Embedder
 
 if TYPE_CHECKING:

@@ -21,8 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from docs_rag.config import load_settings
 from docs_rag.indexer import IndexOptions, index_corpus
-from docs_rag.records import IndexReport
-from docs_rag.service import embedder_for
+from docs_rag.records import Hit, IndexReport
+from docs_rag.retrieval import ask
+from docs_rag.service import CallContext, Service, embedder_for
+from docs_rag.tracing import Caller
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_SECONDS = 60.0
@@ -280,3 +282,9 @@ class Pipe:
 
     def receive(self) -> dict:
         return json.loads(self._incoming.get(timeout=PATIENCE_SECONDS))
+
+
+def ask_service(service: Service, query: str, k: int = 20) -> tuple[Hit, ...]:
+    """Return the hits of a question that is asked without a server."""
+    context = CallContext(Caller.EVAL)
+    return service.retrieve(ask(query, k), context, even_if_none=True).hits

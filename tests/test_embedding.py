@@ -12,7 +12,6 @@ from fake_endpoint import fake_endpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docs_rag.backend import TextRefusedError
 from docs_rag.embedding import (
     BUILTIN_MAX_CHARS,
     BuiltinEmbedder,
@@ -20,7 +19,7 @@ from docs_rag.embedding import (
     StubEmbedder,
     build_embedder,
 )
-from docs_rag.errors import ConfigError
+from docs_rag.errors import ConfigError, TextRefusedError
 from docs_rag.records import Embedder, Purpose, Secret
 from docs_rag.remote import HttpEmbedder
 from docs_rag.windows import measure_capacity

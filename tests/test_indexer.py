@@ -25,6 +25,7 @@ from docs_rag.errors import (
     IndexLockedError,
     IndexMissingError,
     ShrinkError,
+    TextRefusedError,
 )
 from docs_rag.indexer import IndexOptions, index_corpus
 from docs_rag.locking import corpus_lock
@@ -303,6 +304,37 @@ def test_failing_endpoint_leaves_the_index_and_keeps_vectors(tmp_path: Path) -> 
     report = run(corpus, embedder)
     assert report.files == 83
     assert 0 < len(embedder.texts) < 80
+
+
+class PickyEmbedder(CountingEmbedder):
+    """Refuses any text that holds a word, and embeds the others."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self._word = word
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
+        for position, text in enumerate(texts):
+            if self._word in text:
+                raise TextRefusedError("vector of NaN", position)
+        return super().embed(texts, purpose)
+
+
+def test_a_refused_text_costs_only_its_own_vector(tmp_path: Path) -> None:
+    """A text that cannot be embedded is named, found by words, and tried again."""
+    corpus = make_corpus(tmp_path, PAGES)
+    report = run(corpus, PickyEmbedder("Pump"))
+    with Store(corpus.index_path) as store:
+        by_words = store.search_words('"pump"', 5)
+        held = store.value("SELECT count(*) FROM vectors WHERE spare = 0")
+    again = run(corpus)
+
+    assert [(f.path, "NaN" in f.reason) for f in report.failed] == [
+        ("docs/bilge.md", True)
+    ]
+    assert len(by_words) == 1
+    assert held == report.chunks - 1
+    assert (again.failed, again.rebuilt, again.embedded) == ((), 1, 1)
 
 
 def test_model_change_re_embeds_everything(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docs_rag.backend import TextRefusedError
-from docs_rag.errors import ConfigError, EmbeddingError
+from docs_rag.errors import ConfigError, EmbeddingError, TextRefusedError
 from docs_rag.onnx import OnnxEmbedder, read_folder
 from docs_rag.prefixes import Prefixes
 from docs_rag.records import Capacity, Purpose

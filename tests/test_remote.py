@@ -16,9 +16,8 @@ from fake_endpoint import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docs_rag.backend import TextRefusedError
 from docs_rag.endpoint import EndpointError, Pace
-from docs_rag.errors import EmbeddingError
+from docs_rag.errors import EmbeddingError, TextRefusedError
 from docs_rag.records import Purpose, Secret
 from docs_rag.remote import (
     BATCH_CHARS,

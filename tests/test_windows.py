@@ -9,9 +9,9 @@ from fake_endpoint import word_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docs_rag.backend import TextRefusedError, unit_rows
+from docs_rag.backend import unit_rows
 from docs_rag.embedding import StubEmbedder
-from docs_rag.errors import EmbeddingError
+from docs_rag.errors import EmbeddingError, TextRefusedError
 from docs_rag.records import Capacity
 from docs_rag.remote import estimate_tokens
 from docs_rag.windows import SEARCH_LIMIT, measure_capacity, split_windows
