@@ -57,6 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_clients(_verb(verbs, "clients", "print what to paste into coding agents"))
     _add_check_config(_verb(verbs, "check-config", "show the settings in force"))
     _add_preflight(_verb(verbs, "preflight", "say whether serve may bind so"))
+    _add_refresh(_verb(verbs, "refresh", "fetch a git-backed corpus, then index it"))
+    _add_snapshot(_verb(verbs, "snapshot", "copy a live index to one file"))
+    _add_restore(_verb(verbs, "restore", "put a snapshot in the place of an index"))
+    _add_doctor(_verb(verbs, "doctor", "say what is wrong with a corpus or an index"))
+    _add_scope(_verb(verbs, "scope", "print the declared scope for machines"))
     trace = verbs.add_parser(
         "trace",
         help="report on, check, export and prune traces",
@@ -142,6 +147,9 @@ def _add_index(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="purge even if that is more than half of the indexed files",
     )
+    parser.add_argument(
+        "--watch", action="store_true", help="go on, and index again at every change"
+    )
     _add_json(parser)
     _add_place(parser)
     _add_embedding(parser)
@@ -185,6 +193,9 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--watch", action="store_true", help="keep the index up to date as well"
+    )
     _add_binding(parser)
     group = parser.add_argument_group("presentation")
     _setting(group, "server_name", metavar="NAME", help="name shown to clients")
@@ -241,3 +252,54 @@ def _add_check_config(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
     _add_place(parser)
     _add_embedding(parser)
+
+
+def _add_refresh(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "ref",
+        nargs="?",
+        metavar="REF",
+        help="branch, tag or commit (default: what HEAD of the origin says)",
+    )
+    parser.add_argument(
+        "--allow-shrink",
+        action="store_true",
+        help="purge even if that is more than half of the indexed files",
+    )
+    _add_json(parser)
+    _add_place(parser)
+    _add_embedding(parser)
+
+
+def _add_snapshot(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", metavar="OUT", help="the file to write")
+    parser.add_argument(
+        "--replace", action="store_true", help="overwrite OUT if it exists"
+    )
+    _add_place(parser)
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="what `snapshot` wrote")
+    _add_place(parser)
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="build the index anew from the corpus where that mends it",
+    )
+    _add_json(parser)
+    _add_place(parser)
+    _add_embedding(parser)
+
+
+def _add_scope(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mirror",
+        action="store_true",
+        help="fail unless the corpus is one that a client may push",
+    )
+    _add_json(parser)
+    _add_place(parser)

@@ -195,12 +195,17 @@ def _hit(corpus: str, group: _Group, similarities: Mapping[int, float]) -> Hit:
     )
 
 
+def short_slug(slug: str) -> str:
+    """Return ``slug`` as addresses have it: a long one ends in a digest of it."""
+    if len(slug) <= _MAX_SLUG_CHARS:
+        return slug
+    digest = hashlib.sha256(slug.encode()).hexdigest()[:8]
+    return f"{slug[:_MAX_SLUG_CHARS]}-{digest}"
+
+
 def document_id(corpus: str, path: str, slug: str = "") -> str:
     """Return the address of a document or one of its sections."""
-    if len(slug) > _MAX_SLUG_CHARS:
-        digest = hashlib.sha256(slug.encode()).hexdigest()[:8]
-        slug = f"{slug[:_MAX_SLUG_CHARS]}-{digest}"
-    fragment = f"#{quote(slug, safe='')}" if slug else ""
+    fragment = f"#{quote(short_slug(slug), safe='')}" if slug else ""
     return f"docs-rag://{corpus}/{quote(path)}{fragment}"
 
 

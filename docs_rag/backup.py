@@ -20,9 +20,9 @@ from docs_rag.errors import (
     IndexMissingError,
     StorageError,
 )
-from docs_rag.indexer import discard, swap_in
 from docs_rag.locking import corpus_lock
 from docs_rag.store import Store
+from docs_rag.swapping import discard, swap_in
 
 
 @dataclass(frozen=True, slots=True)

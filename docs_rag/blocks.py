@@ -31,7 +31,7 @@ from docs_rag.lines import Lines
 
 # A list level counts two, one for the list and one for the item.
 MAX_NESTING = 32
-QUOTE_WINDOW_LINES = 64
+QUOTE_WINDOW_LINES = 16
 # A longer opening line of a fence is not repeated in full where the fence is split.
 MAX_FENCE_LEAD_CHARS = 120
 # Longer HTML is taken to say something without looking closer.
@@ -211,10 +211,6 @@ _LEAVES = {
 }
 
 
-def _line_count(text: str) -> int:
-    return text.count("\n") + (text[-1:] not in ("", "\n"))
-
-
 def parse_blocks(lines: Lines, first: int) -> BlockTree:
     """Parse the lines from ``first`` on."""
     environment: EnvType = {}
@@ -287,7 +283,7 @@ class _Builder:
         if len(opening) > MAX_FENCE_LEAD_CHARS:
             prefix, info = prefix[:MAX_FENCE_LEAD_CHARS], ""
         start, end = token.map or (0, 1)
-        closed = _line_count(token.content) < end - start - 1
+        closed = token.content.count("\n") < end - start - 1
         return replace(
             block,
             head_last=block.first,
@@ -312,8 +308,7 @@ class _Builder:
 
     def _tiled(self, parent: Block) -> Block:
         """Give lines that no child claims to the child after them, or the last one."""
-        children = tuple(self._stretched(parent))
-        return replace(parent, children=children) if children else parent
+        return replace(parent, children=tuple(self._stretched(parent)))
 
     def _stretched(self, parent: Block) -> Iterator[Block]:
         first = self.lines.next_solid(parent.first)
@@ -322,5 +317,5 @@ class _Builder:
             last = self.lines.last_solid(child.first, end)
             if (first, last) != (child.first, child.last):
                 child = replace(child, first=first, last=last)
-            yield self._tiled(child)
+            yield self._tiled(child) if child.children else child
             first = self.lines.next_solid(last + 1)

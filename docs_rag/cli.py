@@ -6,6 +6,7 @@ trace commands start at once.
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -154,7 +155,17 @@ def _confirmed(arguments: argparse.Namespace, question: str) -> bool:
         return False
 
 
+def _operate(arguments: argparse.Namespace) -> int:
+    from docs_rag.operations import OPERATIONS, Console
+
+    operation = OPERATIONS[arguments.verb]
+    return operation(arguments, _settings(arguments), Console(sys.stdout, sys.stderr))
+
+
 def _index(arguments: argparse.Namespace) -> int:
+    if arguments.watch:
+        return _operate(arguments)
+    from docs_rag.filesystem import network_warning
     from docs_rag.indexer import IndexOptions, index_corpus
     from docs_rag.progress import ProgressMeter
     from docs_rag.rendering import report_as_json, report_as_text
@@ -166,6 +177,9 @@ def _index(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         allow_shrink=arguments.allow_shrink,
     )
+    warning = network_warning(settings.chosen().data_dir)
+    if warning is not None:
+        _say(f"docs-rag: notice: {warning}")
     progress = ProgressMeter(sys.stderr)
     try:
         report: IndexReport = index_corpus(
@@ -261,7 +275,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     def reload_token() -> "Secret | None":
         return _settings(arguments).auth_token
 
-    run(settings, announce, reload_token)
+    with contextlib.ExitStack() as stack:
+        if arguments.watch:
+            from docs_rag.operations import Console, watching
+
+            stack.enter_context(watching(settings, Console(sys.stdout, sys.stderr)))
+        run(settings, announce, reload_token)
     return EXIT_DONE
 
 
@@ -370,4 +389,5 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "clients": _clients,
     "check-config": _check_config,
     "preflight": _preflight,
+    **dict.fromkeys(("refresh", "snapshot", "restore", "doctor", "scope"), _operate),
 }

@@ -5,6 +5,7 @@ Looks and changes nothing. A finding is a fault where answers are wrong or runs 
 fail, and a remark where something is only worth knowing.
 """
 
+import dataclasses
 import datetime
 import os
 import time
@@ -120,14 +121,16 @@ def _index(corpus: Corpus) -> Iterator[Finding]:
         with Store(corpus.index_path) as store, store.snapshot():
             problems = store.integrity_problems()
             if problems:
-                yield Finding(_listed(corpus.index_path, problems), _REBUILD, True, True)
+                yield Finding(
+                    _listed(corpus.index_path, problems), _REBUILD, True, True
+                )
                 return
             yield from _contents(corpus, store)
     except IndexMissingError as error:
-        yield _split(error)
+        yield dataclasses.replace(_split(error), is_mended_by_rebuild=True)
     except (IndexCorruptError, IndexMismatchError) as error:
         what = str(error).partition("; ")[0].partition(": upgrade")[0]
-        yield Finding(what, _REBUILD, True, True)
+        yield Finding(what, _REBUILD, is_mended_by_rebuild=True)
     except DocsRagError as error:
         yield _split(error)
 
@@ -149,14 +152,14 @@ def _contents(corpus: Corpus, store: Store) -> Iterator[Finding]:
         yield Finding(
             f"{store.path} is an index of corpus {name!r}, not of {corpus.name!r}",
             _REBUILD,
-            True,
-            True,
+            is_mended_by_rebuild=True,
         )
     unfinished = store.meta("unfinished", 0)
     if unfinished or store.meta("active_space") is None:
         yield Finding(
             f"the last indexing run was interrupted with {unfinished} files to go",
             "run `docs-rag index`: it resumes",
+            is_mended_by_rebuild=True,
         )
     yield from _clock(store)
 

@@ -47,8 +47,8 @@ def origin_url(checkout: Path) -> str:
     url = os.fsdecode(done.stdout).strip()
     if done.returncode != 0 or not url:
         raise ConfigError(
-            f"git_origin_repo {checkout} is no git checkout with a remote named origin: "
-            f"add one with `git -C {checkout} remote add origin URL`"
+            f"git_origin_repo {checkout} is no git checkout with a remote named "
+            f"origin: add one with `git -C {checkout} remote add origin URL`"
         )
     return url if _LOCAL.match(url) else os.path.normpath(checkout / url)
 

@@ -12,7 +12,6 @@ import datetime
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from docs_rag.calibration import measure_background
@@ -20,8 +19,6 @@ from docs_rag.config import Corpus
 from docs_rag.corpus import scan
 from docs_rag.errors import (
     ConfigError,
-    IndexCorruptError,
-    IndexMismatchError,
     IndexMissingError,
     TextRefusedError,
 )
@@ -31,6 +28,7 @@ from docs_rag.preparing import Prepared, entries, prepare, recipe
 from docs_rag.records import Document, Embedder, IndexReport, Purpose, Scan, Skipped
 from docs_rag.schema import NEW_SPACE, NO_SPACE, IndexedFile, Space
 from docs_rag.store import Store
+from docs_rag.swapping import discard, swap_in, what_is_live
 from docs_rag.vectors import to_bytes
 
 # Texts that are embedded, and then committed, together: what a killed run loses.
@@ -201,7 +199,7 @@ def _report(
 def _rebuild(run: _Run) -> IndexReport:
     """Build beside the live index, embedding everything anew, then swap."""
     live_path = run.corpus.index_path
-    generation, indexed = _what_is_live(live_path)
+    generation, indexed = what_is_live(live_path)
     _refuse_loss(run, indexed)
     beside = live_path.with_name("index.sqlite.rebuild")
     discard(beside)
@@ -214,41 +212,6 @@ def _rebuild(run: _Run) -> IndexReport:
     finally:
         discard(beside)
     return dataclasses.replace(report, seconds=time.monotonic() - run.started)
-
-
-def swap_in(fresh: Store, live_path: Path) -> None:
-    """
-    Put ``fresh`` in the place of the live index, which its readers see in one step.
-
-    The caller holds the lock. A live file that is no index is set aside.
-    """
-    try:
-        with Store(live_path, writable=True) as live:
-            live.replace_with(fresh)
-            return
-    except (IndexCorruptError, IndexMismatchError):
-        # Not an index any more, or not ours: out of the way, but not destroyed.
-        damaged = live_path.with_name("index.sqlite.damaged")
-        discard(damaged)
-        live_path.replace(damaged)
-        discard(live_path)
-    with Store(live_path, writable=True) as live:
-        live.replace_with(fresh)
-
-
-def _what_is_live(path: Path) -> tuple[int, dict[str, IndexedFile]]:
-    """Return generation and files of the live index; nothing where it is damaged."""
-    try:
-        with Store(path) as live, live.snapshot():
-            return live.generation, live.files()
-    except (IndexMissingError, IndexMismatchError, IndexCorruptError):
-        return 0, {}
-
-
-def discard(path: Path) -> None:
-    """Remove an index file and what SQLite keeps beside it."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 # -- embedding and writing --------------------------------------------------------

@@ -34,11 +34,7 @@ _NEUTRAL: dict[int, str | None] = {
     **{
         code: _REPLACEMENT
         for code in [
-            0x061C,
-            0x200E,
-            0x200F,
-            *range(0x202A, 0x202F),
-            *range(0x2066, 0x206A),
+            *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
         ]
     },
     # Zero-width characters, selectors and tags carry text that nobody sees.
@@ -175,13 +171,16 @@ def _span(place: dict[str, Any]) -> str:
 def _hit_lines(number: int, hit: dict[str, Any], mark: str) -> list[str]:
     heading = f" | {hit['heading']}" if hit["heading"] else ""
     stale = " | STALE: the file changed since it was indexed" if hit["stale"] else ""
+    score = f"{hit['rrf_score']:.6f}"
     similarity = "-" if hit["similarity"] is None else f"{hit['similarity']:.4f}"
     ranks = ", ".join(
         f"{name} {'-' if rank is None else rank}" for name, rank in hit["ranks"].items()
     )
+    numbers = f"similarity {similarity} | ranks: {ranks} | rrf_score {score}"
     return [
-        f"[{number}] {hit['path']}:{_span(hit)}{heading}{stale}",
-        f"similarity {similarity} | ranks: {ranks} | rrf_score {hit['rrf_score']:.6f}",
+        f"[{number}] {hit['path']}:{_span(hit)}{heading}",
+        # Not behind the heading, which could say the same.
+        f"{numbers}{stale}",
         f"id: {hit['id']}",
         *_copies(hit),
         f"<<<passage {number} {mark}",
@@ -216,7 +215,8 @@ def status_as_json(status: CorpusStatus, max_skipped: int = 50) -> dict[str, Any
         "embedding": status.embedding,
         "skipped": [_skipped_as_json(s) for s in status.skipped[:max_skipped]],
         "skipped_count": len(status.skipped),
-        "failed": [_skipped_as_json(failed) for failed in status.failed],
+        "failed": [_skipped_as_json(f) for f in status.failed[:max_skipped]],
+        "failed_count": len(status.failed),
         "unmatched_scope": [one_line(entry) for entry in status.unmatched_scope],
         "verdict": status.verdict,
         "vectors": status.vectors,

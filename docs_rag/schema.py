@@ -94,6 +94,12 @@ MIGRATIONS = (
     );
     INSERT INTO words(words, rank) VALUES('rank', 'bm25(2.0, 3.0, 1.0)');
     CREATE VIRTUAL TABLE words_vocabulary USING fts5vocab(words, row);
+    CREATE VIRTUAL TABLE pages USING fts5(
+        title, heading, body, content='', contentless_delete=1,
+        tokenize="porter unicode61 remove_diacritics 2"
+    );
+    INSERT INTO pages(pages, rank) VALUES('rank', 'bm25(2.0, 3.0, 1.0)');
+    CREATE VIRTUAL TABLE pages_vocabulary USING fts5vocab(pages, row);
     CREATE VIRTUAL TABLE trigrams USING fts5(
         body, content='', contentless_delete=1, tokenize="trigram"
     );

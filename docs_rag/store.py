@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from docs_rag.database import Database
+from docs_rag.fulltext import FullText
 from docs_rag.records import (
     Capacity,
     ChunkedDocument,
@@ -18,8 +18,8 @@ from docs_rag.records import (
     Skipped,
 )
 from docs_rag.schema import (
+    HEADING,
     NO_SPACE,
-    WORDS_TOKENIZER,
     Entry,
     IndexedFile,
     Space,
@@ -45,6 +45,12 @@ _CONTRADICTIONS = {
     "words without their chunk": (
         "SELECT id FROM words_docsize EXCEPT SELECT id FROM chunks"
     ),
+    "page without its words": (
+        "SELECT file_id FROM chunks EXCEPT SELECT id FROM pages_docsize"
+    ),
+    "words without their page": (
+        "SELECT id FROM pages_docsize EXCEPT SELECT file_id FROM chunks"
+    ),
     "chunk without its trigrams": (
         "SELECT id FROM chunks EXCEPT SELECT id FROM trigrams_docsize"
     ),
@@ -67,7 +73,7 @@ _CONTRADICTIONS = {
 }
 
 
-class Store(Database):
+class Store(FullText):
     """An index file of one corpus, open for reading or for writing."""
 
     # -- meta -------------------------------------------------------------------
@@ -131,7 +137,8 @@ class Store(Database):
         rows = self.rows(
             "SELECT path, coalesce(notice, 'not embedded') FROM files "
             "WHERE space_id = ? ORDER BY path",
-            NO_SPACE,
+            HEADING,
+    NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
 
@@ -149,9 +156,9 @@ class Store(Database):
             "WHERE f.path = ?",
             path,
         )
-        for (chunk_id,) in rows:
-            self.rows("DELETE FROM words WHERE rowid = ?", chunk_id)
-            self.rows("DELETE FROM trigrams WHERE rowid = ?", chunk_id)
+        file_id = self.value("SELECT id FROM files WHERE path = ?", path)
+        if file_id is not None:
+            self.remove_text(file_id, [row[0] for row in rows])
         ids = json.dumps([row[0] for row in rows])
         used = self.rows(
             "DELETE FROM windows WHERE chunk_id IN (SELECT value FROM json_each(?)) "
@@ -187,7 +194,9 @@ class Store(Database):
                 *(file_id, ordinal, section.slug, json.dumps(section.path)),
                 *(section.level, section.first_line, section.last_line),
             )
-        for entry in entries:
+        rows = list(entries)
+        self.add_page(file_id, rows)
+        for entry in rows:
             self._add_chunk(file_id, entry)
 
     def _add_chunk(self, file_id: int, entry: Entry) -> None:
@@ -198,14 +207,9 @@ class Store(Database):
             *(file_id, chunk.ordinal, chunk.section.slug, chunk.heading),
             *(chunk.first_line, chunk.last_line, chunk.lead, chunk.body, chunk.tail),
         )
-        self.rows(
-            "INSERT INTO words(rowid, title, heading, body) VALUES(?,?,?,?)",
-            *(chunk_id, *entry.words),
-        )
-        self.rows(
-            "INSERT INTO trigrams(rowid, body) VALUES(?,?)", chunk_id, entry.trigrams
-        )
-        for ordinal, vector_id in enumerate(entry.vector_ids):
+        self.add_chunk_text(chunk_id, entry)
+        heading = [] if entry.heading_id is None else [(HEADING, entry.heading_id)]
+        for ordinal, vector_id in [*heading, *enumerate(entry.vector_ids)]:
             self.rows("INSERT INTO windows VALUES(?,?,?)", chunk_id, ordinal, vector_id)
             self.rows("UPDATE vectors SET spare = 0 WHERE id = ?", vector_id)
 
@@ -354,6 +358,30 @@ class Store(Database):
             found.setdefault(vector_id, []).append(chunk_id)
         return found
 
+    def vectors_of_chunks(self, ids: Sequence[int]) -> list[tuple[int, bool, int]]:
+        """Return (chunk id, is its heading's, vector id) of all vectors of chunks."""
+        rows = self.rows(
+            "SELECT chunk_id, ordinal, vector_id FROM windows WHERE chunk_id IN "
+            "(SELECT value FROM json_each(?)) ORDER BY chunk_id, ordinal",
+            json.dumps(list(ids)),
+        )
+        return [(row[0], row[1] == HEADING, row[2]) for row in rows]
+
+    def heading_vector_ids(self) -> set[int]:
+        """Return the ids of the vectors that stand for headings."""
+        rows = self.rows(
+            "SELECT DISTINCT vector_id FROM windows WHERE ordinal = ?", HEADING
+        )
+        return {row[0] for row in rows}
+
+    def chunk_ids(self) -> list[int]:
+        """Return the ids of all chunks, by path and ordinal."""
+        rows = self.rows(
+            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
+            "ORDER BY f.path, c.ordinal"
+        )
+        return [row[0] for row in rows]
+
     def text_in_vectors(self, space_id: int) -> tuple[int, int]:
         """Return the characters of text inside a vector of the space, and of all."""
         row = self.rows(
@@ -363,35 +391,3 @@ class Store(Database):
             space_id,
         )[0]
         return int(row[0]), int(row[1])
-
-    # -- full text --------------------------------------------------------------
-
-    def search_words(self, query: str, count: int) -> list[tuple[int, float]]:
-        """Return (chunk id, BM25, higher is better) of the best chunks for words."""
-        return self._search("words", query, count)
-
-    def search_trigrams(self, query: str, count: int) -> list[tuple[int, float]]:
-        """Return (chunk id, BM25, higher is better) of the best for substrings."""
-        return self._search("trigrams", query, count)
-
-    def _search(self, table: str, query: str, count: int) -> list[tuple[int, float]]:
-        rows = self.rows(
-            f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH ? "
-            "ORDER BY rank, rowid LIMIT ?",
-            *(query, count),
-        )
-        return [(row[0], row[1]) for row in rows]
-
-    def stems(self, tokens: Iterable[str]) -> dict[str, str]:
-        """Return each token as the word index stores it ('' where it keeps none)."""
-        return {
-            token: " ".join(self.tokenize(WORDS_TOKENIZER, token)) for token in tokens
-        }
-
-    def document_frequencies(self, stems: Iterable[str]) -> dict[str, int]:
-        """Return in how many chunks each stem occurs."""
-        return {
-            stem: self.value("SELECT doc FROM words_vocabulary WHERE term = ?", stem)
-            or 0
-            for stem in stems
-        }

@@ -140,6 +140,7 @@ _STATUS_SCHEMA = _object(
         "skipped": _LEFT_OUT,
         "skipped_count": {"type": "integer"},
         "failed": _LEFT_OUT,
+        "failed_count": {"type": "integer"},
         "unmatched_scope": _STRINGS,
         "verdict": {"type": "object"},
         "vectors": {"type": "object"},

@@ -122,7 +122,8 @@ def _check(run: Run) -> int:
 
 def _misses(run: Run) -> int:
     arguments = run.arguments
-    misses = collect_misses(_files(run), arguments.top or 20, _since(run))
+    top = 20 if arguments.top is None else arguments.top
+    misses = collect_misses(_files(run), top, _since(run))
     render = misses_json if arguments.json else misses_text
     run.stdout.write(render(misses))
     return _say_problems(run, misses.files)
@@ -170,7 +171,12 @@ _COMMANDS: dict[Action, Callable[[Run], int]] = {
 
 def _summarise(run: Run) -> Report:
     arguments = run.arguments
-    summary = Summary(arguments.tz, _since(run), arguments.top or 10)
+    since = _since(run)
+    if arguments.action is Action.CHECK:
+        summary = Summary(since=since, slow_calls=0, by_time=False)
+    else:
+        top = 10 if arguments.top is None else arguments.top
+        summary = Summary(arguments.tz, since, top)
     return summarise(_files(run), summary)
 
 

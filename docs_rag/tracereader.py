@@ -27,6 +27,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LOG_NAME = re.compile(
     r"(traces-.+\.jsonl|queries-.+\.log)([.-]\d[\d.T:_-]*)?(\.gz)?"
 ).fullmatch
+_UTC_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)", re.ASCII
+).fullmatch
 _decode_json = json.JSONDecoder().raw_decode
 
 
@@ -157,6 +160,14 @@ def parse_moment(timestamp: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def utc_second(timestamp: str) -> str:
+    """Return a time in UTC to the second, comparable as text; "" if it is none."""
+    if _UTC_TIME(timestamp):
+        return timestamp[:19]
+    moment = parse_moment(timestamp)
+    return moment.isoformat()[:19] if moment else ""
 
 
 def trace_files(directory: Path) -> list[Path]:

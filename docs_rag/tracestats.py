@@ -6,14 +6,19 @@ bounded; what no longer fits goes to the row ``OTHERS``.
 """
 
 import heapq
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from docs_rag.records import Match
-from docs_rag.tracereader import FileTally, Record, parse_moment, read_records
+from docs_rag.tracereader import (
+    FileTally,
+    Record,
+    parse_moment,
+    read_records,
+    utc_second,
+)
 from docs_rag.tracesketch import Sketch
 
 OTHERS = "(others)"
@@ -27,9 +32,6 @@ _WIDTHS = (1, 5, 15, 60, 180, 360, 1_440, 10_080)
 _EPOCH = datetime(1970, 1, 1)
 _MINUTE = timedelta(minutes=1)
 _MATCHES = {str(match): match for match in Match}
-_UTC_TIME = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)", re.ASCII
-).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +176,24 @@ class Timeline:
 
 
 class Summary:
-    """Takes records in and answers with a ``Report``."""
+    """
+    Takes records in and answers with a ``Report``.
+
+    Without ``by_time`` it has no days and no timeline, and is quicker.
+    """
 
     def __init__(
-        self, zone: tzinfo = UTC, since: datetime | None = None, slow_calls: int = 10
+        self,
+        zone: tzinfo = UTC,
+        since: datetime | None = None,
+        slow_calls: int = 10,
+        *,
+        by_time: bool = True,
     ) -> None:
         self._zone = zone
         self._since = since.astimezone(UTC).isoformat()[:19] if since else ""
         self._slow_calls = slow_calls
+        self._by_time = by_time
         self._tools: dict[str, Group] = {}
         self._days: dict[str, Group] = {}
         self._timeline = Timeline()
@@ -196,14 +208,15 @@ class Summary:
     def add(self, record: Record) -> None:
         """Count one record."""
         timestamp, _, duration_ms, failed, attributes, _ = record
-        utc = _utc_second(timestamp)
+        utc = utc_second(timestamp)
         if utc < self._since:
             self._outside_window += 1
             return
         match = _MATCHES.get(str(attributes.get("docs_rag.match")))
-        minute = utc[:16]
-        for group in self._slots.get(minute) or self._open_slot(minute):
-            group.add(duration_ms, failed, match)
+        if self._by_time:
+            minute = utc[:16]
+            for group in self._slots.get(minute) or self._open_slot(minute):
+                group.add(duration_ms, failed, match)
         _row(self._tools, record.tool, MAX_ROWS).add(duration_ms, failed, match)
         if utc > self._last:
             self._last = utc
@@ -285,14 +298,6 @@ def summarise(paths: Iterable[Path], summary: Summary) -> Report:
         for record in read_records(path, tally):
             summary.add(record)
     return summary.report(tallies)
-
-
-def _utc_second(timestamp: str) -> str:
-    """Return a time in UTC to the second, comparable as text; "" if it is none."""
-    if _UTC_TIME(timestamp):
-        return timestamp[:19]
-    moment = parse_moment(timestamp)
-    return moment.isoformat()[:19] if moment else ""
 
 
 def _local_time(minute: str, zone: tzinfo) -> datetime | None:

@@ -19,6 +19,7 @@ import watchfiles
 
 from docs_rag.config import Corpus
 from docs_rag.errors import DocsRagError
+from docs_rag.indexer import Progress
 from docs_rag.records import IndexReport
 
 # A burst is over when nothing came for so long; a branch switch writes without a pause.
@@ -32,7 +33,9 @@ _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 60.0
 
 # What editors write beside a file while they save it: a.md~, .a.md.swp, #a.md#, 4913.
-_TEMPORARY = re.compile(r"^\.|^#.*#$|~$|\.(tmp|temp|bak|swp|swx|part|crdownload)$|^4913$")
+_TEMPORARY = re.compile(
+    r"^\.|^#.*#$|~$|\.(tmp|temp|bak|swp|swx|part|crdownload)$|^4913$"
+)
 _LEFT_OUT = "node_modules"
 
 Identity = tuple[int, ...] | None
@@ -45,7 +48,7 @@ class StoppedError(Exception):
 class Index(Protocol):
     """Runs the indexer once, and tells it through ``progress`` when to give up."""
 
-    def __call__(self, progress: Callable[[str, int, int], None]) -> IndexReport:
+    def __call__(self, progress: Progress) -> IndexReport:
         """Bring the index up to date."""
 
 
@@ -152,6 +155,7 @@ class Watch:
     _owes_a_run: bool = True
     _has_reported: bool = False
     _thread: threading.Thread | None = None
+    _fault: Exception | None = None
 
     def start(self) -> None:
         """Run in a thread of its own."""
@@ -162,11 +166,19 @@ class Watch:
         """End the watch soon; a run under way ends at the next file."""
         self._stop.set()
 
-    def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for the end of the thread; tell whether it was asked to end."""
+    def wait(self, grace_seconds: float = 5.0) -> None:
+        """
+        Wait for the end, and raise what ended it if nobody asked for it.
+
+        Once a stop was requested, a request to a slow model is not waited for longer
+        than ``grace_seconds``: what is committed stays, and the next run resumes.
+        """
         if self._thread is not None:
-            self._thread.join(timeout_seconds)
-        return self._stop.is_set()
+            while self._thread.is_alive() and not self._stop.is_set():
+                self._thread.join(_TICK_MILLISECONDS / 1000)
+            self._thread.join(grace_seconds)
+        if self._fault is not None:
+            raise self._fault
 
     def run(self) -> None:
         """Watch until stopped."""
@@ -175,6 +187,9 @@ class Watch:
                 self._watch_once()
         except StoppedError:
             return
+        except Exception as error:
+            self._fault = error
+            self.say(f"the watch has ended: {type(error).__name__}: {error}")
 
     def _watch_once(self) -> None:
         """Watch the folders that there are, until they are no longer those."""

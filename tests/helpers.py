@@ -148,6 +148,7 @@ def make_status(**changes: object) -> CorpusStatus:
             "warning": "the stub backend is for tests: it knows no meaning",
         },
         "skipped": (),
+        "failed": (),
         "unmatched_scope": (),
         "verdict": {"mean": 0.25, "deviation": 0.0625},
         "vectors": {"engine": "resident", "count": 9, "text_share": 1.0},
@@ -208,7 +209,10 @@ class Index:
             None,
             RECIPE,
             self.space.id,
-            [make_entry(chunk, vector_ids[digest(chunk.body)]) for chunk in chunks],
+            [
+                make_entry(chunk, vector_ids[digest(chunk.body)], title=title)
+                for chunk in chunks
+            ],
         )
 
     def drop(self, path: str) -> None:

@@ -110,6 +110,20 @@ def test_children_claim_the_lines_between_them() -> None:
     assert shape(quote.children[1].children) == [("item", 2, 5)]
 
 
+def test_long_quote() -> None:
+    """A quote is one block, however long it is and whatever is open in it."""
+    assert shape(parse("> a\n>\n" * 300 + "> b")) == [("quote", 1, 601)]
+    assert shape(parse("> ```\n" + "> a\n" * 600 + "> ```\n\nb")) == [
+        ("quote", 1, 602),
+        ("paragraph", 604, 604),
+    ]
+
+
+def test_last_line_without_an_end() -> None:
+    """A file may stop in the midst of anything."""
+    assert shape(parse("> - <!-- a\n> ")) == [("quote", 1, 2)]
+
+
 def leaves(blocks: tuple[Block, ...]) -> list[Block]:
     return [
         leaf for block in blocks for leaf in (leaves(block.children) or [block])

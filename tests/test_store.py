@@ -90,7 +90,7 @@ def everything(index: Index) -> list[Any]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps=STEPS)
 def test_any_edits_end_in_the_same_index_as_a_fresh_one(
     tmp_path_factory: pytest.TempPathFactory, steps

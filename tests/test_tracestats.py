@@ -131,6 +131,16 @@ def test_tokens_are_added_where_they_are_counts() -> None:
     assert report.calls_with_tokens == 2
 
 
+def test_without_times_the_totals_are_the_same() -> None:
+    """A check, which needs no days, counts what a report counts."""
+    lines = [make_line(match="none", duration_ms=n, ago=timedelta(n)) for n in (3, 5)]
+
+    full, quick = report_of(lines), report_of(lines, by_time=False)
+
+    assert (full.total, full.tools) == (quick.total, quick.tools)
+    assert len(full.days) == 2 and quick.days == quick.timeline == ()
+
+
 def test_the_slowest_calls_are_listed_slowest_first() -> None:
     """As many as asked for, and with none asked for, none."""
     lines = [make_line(duration_ms=n, match="weak") for n in (5, 90, 7, 80, 70, 6)]
