@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from docs_rag.cli import main  # noqa: E402 - the path must be set first
+from docs_rag.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main(["preflight", *sys.argv[1:]]))

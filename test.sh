@@ -27,3 +27,8 @@ fi
 
 step "pytest"
 python -m pytest "${@:--n=auto}"
+
+if [ $# -eq 0 ]; then
+  step "interop: other people's MCP clients and suites"
+  tests/interop/run.sh python
+fi

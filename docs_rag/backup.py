@@ -43,11 +43,11 @@ def take_snapshot(corpus: Corpus, path: Path, *, replace: bool = False) -> Snaps
 
     Raises ``ConfigError`` where something is there already, unless ``replace``.
     """
-    _require_free(path, replace)
-    if path.resolve() == corpus.index_path.resolve():
-        raise ConfigError(f"{path} is the index itself: name another file")
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     with _disk_failures(path):
+        if path.resolve() == corpus.index_path.resolve():
+            raise ConfigError(f"{path} is the index itself: name another file")
+        _require_free(path, replace)
         try:
             with Store(corpus.index_path) as live:
                 live.copy_to(beside)
@@ -90,10 +90,7 @@ def _make_new(fresh: Store, live_generation: int) -> None:
     """Give it a name of its own: readers keep what they know of a build."""
     with fresh.transaction():
         generation = max(fresh.generation, live_generation) + 1
-        is_measured = fresh.meta("background_generation") == fresh.generation
         fresh.set_meta(build=uuid.uuid4().hex, generation=generation)
-        if is_measured:
-            fresh.set_meta(background_generation=generation)
 
 
 def _live_generation(path: Path) -> int:

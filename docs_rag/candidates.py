@@ -1,33 +1,38 @@
 """
 One query against one snapshot: what each ranker proposes, and how sure it may be.
 
-Three rankers: vectors, words, trigrams. A ranker that knows little of this query
-counts for little: the two lexical lists weigh as much as the share of the query's
-information that the best lexical passage holds.
+Three rankers name the candidates: vectors, words, trigrams. A fourth list, by the sum
+of all evidence, orders them: it keeps by how much one passage is better than the next,
+which ranks lose, and it knows the page around the passage.
 """
 
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from docs_rag.lexical import match_any, query_substrings, query_words, words
+from docs_rag.background import DEFAULT_SPREAD, Background
+from docs_rag.lexical import match_any
 from docs_rag.ranking import RankedList
+from docs_rag.relevance import Signals, relevance
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
+from docs_rag.terms import Terms, terms_of
 from docs_rag.vectors import VectorEngine
 from docs_rag.verdict import Evidence
 
-# A question is a sentence; a pasted page is cut to its most telling words.
-_MAX_WORDS = 64
-_MAX_SUBSTRINGS = 24
-# A word in more than half of the chunks tells them apart no better than a coin.
-_COMMON_SHARE = 0.5
-# The lexical evidence is read off this many of the best chunks for words.
-_EVIDENCE_CHUNKS = 5
+Vector = npt.NDArray[np.float32]
+
+# The sum of evidence leads; the rankers' own lists decide where it hardly does.
+_EVIDENCE_WEIGHT = 20.0
+# Scores by words are asked for so many passages and pages: one beyond them has a share
+# too small to matter.
+_SCORED_CHUNKS = 500
+_SCORED_PAGES = 200
+# Plain coverage is read off this many of the best passages for words.
+_COVERAGE_CHUNKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,130 +43,200 @@ class Candidates:
     chunks: dict[int, StoredChunk]
     similarities: dict[int, float]
     evidence: Evidence
+    terms: Terms
     milliseconds: dict[str, float]
     exhausted: bool
 
 
 @dataclass(frozen=True, slots=True)
+class Lexical:
+    """What the full-text index finds for the words of a query, in shares of it."""
+
+    words: dict[int, float]
+    pages: dict[str, float]
+    covered: float
+
+
+@dataclass(frozen=True, slots=True)
 class Searcher:
-    """Where to look: a store in a snapshot, its chunk count, the space in force."""
+    """Where to look: a store in a snapshot, its size, the space in force."""
 
     store: Store
     chunk_count: int
+    page_count: int
     space: Space | None
     engine: VectorEngine
+    background: Background | None
 
-    def search(
-        self, query: str, vector: npt.NDArray[np.float32] | None, count: int
-    ) -> Candidates:
+    def search(self, query: str, vector: Vector | None, count: int) -> Candidates:
         """Return up to ``count`` candidates from each ranker for ``query``."""
         clock = _Clock()
-        similarities = self._by_vector(vector, count)
+        near = self._nearest(vector, count)
         clock.lap("vector")
-        weights = self._word_weights(query)
-        by_words = self.store.search_words(match_any(weights), count) if weights else []
+        terms = self.terms(query)
+        lexical = self.by_words(terms)
         clock.lap("words")
-        substrings = self._substrings(query, weights)
-        by_trigrams = (
-            self.store.search_trigrams(match_any(substrings), count)
-            if substrings
-            else []
-        )
+        substrings = self._by_substrings(terms, count)
         clock.lap("trigrams")
-        ids = {*similarities, *(i for i, _ in by_words), *(i for i, _ in by_trigrams)}
-        chunks = self.store.chunks(sorted(ids))
-        known, covered = self._coverage(weights, [chunks[i] for i, _ in by_words])
+        named = [*near, *list(lexical.words)[:count], *substrings]
+        chunks = self.store.chunks(sorted(set(named)))
+        bodies, headings = self._similarities(vector, list(chunks))
         clock.lap("fetch")
-        lists = (
-            _ranked("vector", list(similarities.items()), chunks, 1.0),
-            _ranked("words", by_words, chunks, covered),
-            _ranked("trigrams", by_trigrams, chunks, covered),
-        )
-        return Candidates(
-            lists=lists,
-            chunks=chunks,
-            similarities=similarities,
-            evidence=Evidence(
-                similarity=max(similarities.values(), default=None),
-                known=known,
-                covered=covered,
-                word_count=len(weights),
-            ),
-            milliseconds=clock.laps,
-            exhausted=all(len(ranked.keys) < count for ranked in lists),
-        )
-
-    def _by_vector(
-        self, vector: npt.NDArray[np.float32] | None, count: int
-    ) -> dict[int, float]:
-        """Return chunk id → cosine of its best window, best first."""
-        if vector is None or self.space is None:
-            return {}
-        found = self.engine.nearest(self.store, self.space, vector, count)
-        chunk_ids = self.store.chunks_of_vectors([vector_id for vector_id, _ in found])
-        best: dict[int, float] = {}
-        for vector_id, similarity in found:
-            for chunk_id in chunk_ids.get(vector_id, ()):
-                best.setdefault(chunk_id, similarity)
-        return best
-
-    def _word_weights(self, query: str) -> dict[str, float]:
-        """Return the query's stems with their inverse document frequency."""
-        stems = self.store.stems(query_words(query))
-        frequencies = self.store.document_frequencies(
-            dict.fromkeys(stem for stem in stems.values() if stem)
-        )
-        weights = {s: self._idf(frequency) for s, frequency in frequencies.items()}
-        telling = {
-            stem: weight
-            for stem, weight in weights.items()
-            if frequencies[stem] <= _COMMON_SHARE * self.chunk_count
+        signals = {
+            i: Signals(
+                path=chunk.path,
+                body=bodies.get(i),
+                heading=headings.get(i),
+                words=lexical.words.get(i, 0.0),
+                page=lexical.pages.get(chunk.path, 0.0),
+                substrings=substrings.get(i, 0.0),
+            )
+            for i, chunk in chunks.items()
         }
-        chosen = telling or weights
-        best = sorted(chosen, key=lambda stem: -chosen[stem])[:_MAX_WORDS]
-        return {stem: chosen[stem] for stem in chosen if stem in set(best)}
+        return Candidates(
+            lists=self._lists(signals, chunks, lexical, substrings, count),
+            chunks=chunks,
+            similarities=bodies,
+            evidence=self.evidence(
+                terms, lexical, vector, _best(bodies), _best(headings)
+            ),
+            terms=terms,
+            milliseconds=clock.laps,
+            exhausted=len(near) < count and len(lexical.words) < count,
+        )
 
-    def _idf(self, frequency: int) -> float:
-        """Robertson and Sparck Jones's IDF, kept positive as in Lucene's BM25."""
-        return math.log(1 + (self.chunk_count - frequency + 0.5) / (frequency + 0.5))
+    def terms(self, query: str) -> Terms:
+        """Return the words of ``query``, weighed."""
+        return terms_of(self.store, query, self.chunk_count, self.page_count)
 
-    def _substrings(self, query: str, weights: dict[str, float]) -> list[str]:
-        """Return what to ask the trigram index for: names, not plain known words."""
-        return query_substrings(query)[:_MAX_SUBSTRINGS]
+    def by_words(self, terms: Terms) -> Lexical:
+        """Return the best chunks and pages for words, and what the best one covers."""
+        if not terms.match:
+            return Lexical({}, {}, 0.0)
+        found = self.store.search_words(terms.match, _SCORED_CHUNKS)
+        pages = self.store.search_pages(terms.match, _SCORED_PAGES)
+        return Lexical(
+            words={i: score / terms.ceiling for i, score in found},
+            pages={path: score / terms.page_ceiling for path, score in pages.items()},
+            covered=self._covered(terms, [i for i, _ in found[:_COVERAGE_CHUNKS]]),
+        )
 
-    def _coverage(
-        self, weights: dict[str, float], best: Sequence[StoredChunk]
-    ) -> tuple[float, float]:
-        """Return the IDF shares that the corpus knows and that one chunk covers."""
-        total = sum(weights.values())
-        if not total:
-            return 0.0, 0.0
-        unknown = self._idf(0) - 1e-9
-        known = sum(weight for weight in weights.values() if weight < unknown)
-        covered = 0.0
-        for chunk in best[:_EVIDENCE_CHUNKS]:
-            tokens = words(f"{chunk.title} {chunk.path} {chunk.heading} {chunk.text}")
-            held = set(self.store.stems(set(tokens)).values())
-            covered = max(covered, sum(weights[s] for s in weights if s in held))
-        return known / total, covered / total
+    def evidence(
+        self,
+        terms: Terms,
+        lexical: Lexical,
+        vector: Vector | None,
+        body: float | None,
+        heading: float | None,
+    ) -> Evidence:
+        """Gather what the verdict rests on; ``body``, ``heading``: the best cosines."""
+        body_out = heading_out = 0.0
+        if self.background and vector is not None and body is not None:
+            body_out = self.background.body_stands_out(vector, body)
+            if heading is not None:
+                heading_out = self.background.heading_stands_out(vector, heading)
+        return Evidence(
+            similarity=body,
+            body=body_out,
+            heading=heading_out,
+            known=terms.known,
+            words=max(lexical.words.values(), default=0.0),
+            page=max(lexical.pages.values(), default=0.0),
+            covered=lexical.covered,
+            word_count=len(terms.weights),
+            chunk_count=self.chunk_count,
+            is_readable=terms.is_readable,
+            has_content=terms.has_content,
+            is_noise=terms.is_noise,
+        )
+
+    def _nearest(self, vector: Vector | None, count: int) -> list[int]:
+        """Return the chunks whose text or heading is nearest, about ``count`` each."""
+        if vector is None or self.space is None:
+            return []
+        found = self.engine.nearest(self.store, self.space, vector, 2 * count)
+        chunk_ids = self.store.chunks_of_vectors([vector_id for vector_id, _ in found])
+        ids = (i for vector_id, _ in found for i in chunk_ids.get(vector_id, ()))
+        return list(dict.fromkeys(ids))[: 2 * count]
+
+    def _similarities(
+        self, vector: Vector | None, ids: Sequence[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the cosines of chunks' best windows, and of their headings."""
+        bodies: dict[int, float] = {}
+        headings: dict[int, float] = {}
+        if vector is None or self.space is None:
+            return bodies, headings
+        rows = self.store.vectors_of_chunks(ids)
+        vector_ids = sorted({vector_id for _, _, vector_id in rows})
+        cosines = self.engine.similarities(self.store, self.space, vector, vector_ids)
+        # Rounded: the last bits depend on how a processor adds up.
+        by_id = {i: round(c, 5) for i, c in zip(vector_ids, cosines, strict=True)}
+        for chunk_id, is_heading, vector_id in rows:
+            kind = headings if is_heading else bodies
+            kind[chunk_id] = max(by_id[vector_id], kind.get(chunk_id, -1.0))
+        return bodies, headings
+
+    def _by_substrings(self, terms: Terms, count: int) -> dict[int, float]:
+        """Return chunks that hold what only the trigram index finds, with its share."""
+        query = match_any(terms.substrings)
+        found = self.store.search_trigrams(query, count) if query else []
+        if not found or not terms.total:
+            return {}
+        worth = sum(terms.weights[token] for token in terms.unknown) / terms.total
+        # Where the word index has all the parts, the exact form still breaks ties.
+        share = max(worth, 0.1)
+        best = found[0][1] or 1.0
+        return {i: share * score / best for i, score in found}
+
+    def _covered(self, terms: Terms, ids: Sequence[int]) -> float:
+        """Return the largest share of the query's worth that one chunk holds."""
+        held = dict.fromkeys(ids, 0.0)
+        for token, weight in terms.weights.items():
+            if token not in terms.unknown:
+                for chunk_id in self.store.holders(match_any([token]), ids):
+                    held[chunk_id] += weight
+        return max(held.values(), default=0.0) / (terms.total or 1.0)
+
+    def _lists(
+        self,
+        signals: Mapping[int, Signals],
+        chunks: Mapping[int, StoredChunk],
+        lexical: Lexical,
+        substrings: Mapping[int, float],
+        count: int,
+    ) -> tuple[RankedList[int], ...]:
+        spread = self.background.spread if self.background else DEFAULT_SPREAD
+        sums = relevance(list(signals.values()), spread)
+        meanings = {i: one.meaning() for i, one in signals.items()}
+        near = {i: meaning for i, meaning in meanings.items() if meaning is not None}
+        words = {i: lexical.words[i] for i in list(lexical.words)[:count]}
+        evidence = dict(zip(signals, sums, strict=True))
+        return (
+            _ranked("evidence", evidence, chunks, _EVIDENCE_WEIGHT),
+            _ranked("vector", near, chunks, 1.0, count),
+            _ranked("words", words, chunks, lexical.covered),
+            _ranked("trigrams", substrings, chunks, lexical.covered),
+        )
+
+
+def _best(similarities: Mapping[int, float]) -> float | None:
+    return max(similarities.values(), default=None)
 
 
 def _ranked(
     name: str,
-    scored: Sequence[tuple[int, float]],
-    chunks: dict[int, StoredChunk],
+    scores: Mapping[int, float],
+    chunks: Mapping[int, StoredChunk],
     weight: float,
+    count: int | None = None,
 ) -> RankedList[int]:
     """Order by score; equal scores by path and position, never by row id."""
     order = sorted(
-        scored,
-        key=lambda item: (
-            -round(item[1], 6),
-            chunks[item[0]].path,
-            chunks[item[0]].ordinal,
-        ),
+        scores,
+        key=lambda i: (-round(scores[i], 9), chunks[i].path, chunks[i].ordinal),
     )
-    return RankedList(name, tuple(chunk_id for chunk_id, _ in order), weight)
+    return RankedList(name, tuple(order[:count]), weight)
 
 
 class _Clock:

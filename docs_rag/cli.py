@@ -24,7 +24,7 @@ from docs_rag.errors import (
 
 if TYPE_CHECKING:
     from docs_rag.config import Settings
-    from docs_rag.records import IndexReport, Secret
+    from docs_rag.records import Secret
 
 _EXIT_INTERRUPTED = 130
 
@@ -108,7 +108,9 @@ def _say(line: str) -> None:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    is_unicode = encoding.lower().startswith("utf")
+    print(json.dumps(value, ensure_ascii=not is_unicode, indent=2))
 
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
@@ -156,42 +158,9 @@ def _confirmed(arguments: argparse.Namespace, question: str) -> bool:
 
 
 def _operate(arguments: argparse.Namespace) -> int:
-    from docs_rag.operations import OPERATIONS, Console
+    from docs_rag.operations import operate
 
-    operation = OPERATIONS[arguments.verb]
-    return operation(arguments, _settings(arguments), Console(sys.stdout, sys.stderr))
-
-
-def _index(arguments: argparse.Namespace) -> int:
-    if arguments.watch:
-        return _operate(arguments)
-    from docs_rag.filesystem import network_warning
-    from docs_rag.indexer import IndexOptions, index_corpus
-    from docs_rag.progress import ProgressMeter
-    from docs_rag.rendering import report_as_json, report_as_text
-    from docs_rag.service import embedder_for
-
-    settings = _settings(arguments)
-    options = IndexOptions(
-        full=arguments.full,
-        dry_run=arguments.dry_run,
-        allow_shrink=arguments.allow_shrink,
-    )
-    warning = network_warning(settings.chosen().data_dir)
-    if warning is not None:
-        _say(f"docs-rag: notice: {warning}")
-    progress = ProgressMeter(sys.stderr)
-    try:
-        report: IndexReport = index_corpus(
-            settings.chosen(), embedder_for(settings), options, progress
-        )
-    finally:
-        progress.close()
-    if arguments.json:
-        _print_json(report_as_json(report))
-    else:
-        print(report_as_text(report))
-    return EXIT_REFUSED if report.failed else EXIT_DONE
+    return operate(arguments, _settings(arguments), sys.stdout, sys.stderr)
 
 
 def _query(arguments: argparse.Namespace) -> int:
@@ -277,9 +246,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     with contextlib.ExitStack() as stack:
         if arguments.watch:
-            from docs_rag.operations import Console, watching
+            from docs_rag.operations import watching
 
-            stack.enter_context(watching(settings, Console(sys.stdout, sys.stderr)))
+            stack.enter_context(watching(settings, sys.stdout, sys.stderr))
         run(settings, announce, reload_token)
     return EXIT_DONE
 
@@ -356,6 +325,13 @@ def _check_config(arguments: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def _scope(arguments: argparse.Namespace) -> int:
+    from docs_rag.mirror import show_scope
+
+    show_scope(_settings(arguments), arguments.mirror, arguments.json, sys.stdout)
+    return EXIT_DONE
+
+
 def _preflight(arguments: argparse.Namespace) -> int:
     from docs_rag.netguard import preflight
 
@@ -381,7 +357,6 @@ def _trace(words: Sequence[str]) -> int:
 
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": _init,
-    "index": _index,
     "query": _query,
     "status": _status,
     "serve": _serve,
@@ -389,5 +364,6 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "clients": _clients,
     "check-config": _check_config,
     "preflight": _preflight,
-    **dict.fromkeys(("refresh", "snapshot", "restore", "doctor", "scope"), _operate),
+    "scope": _scope,
+    **dict.fromkeys(("index", "refresh", "snapshot", "restore", "doctor"), _operate),
 }

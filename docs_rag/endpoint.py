@@ -47,11 +47,17 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a request is tried at most, and how long that may take in all."""
+    """
+    How often a request is tried at most, and how long that may take in all.
+
+    ``input_tries`` bounds the tries after an answer that may be about the texts sent:
+    a server that only asks to wait is waited for all the same.
+    """
 
     tries: int
     read_seconds: float
     total_seconds: float
+    input_tries: int = max(_TRIES.values())
 
 
 # Somebody waits for a query, and words alone can answer it; nobody waits for an index.
@@ -122,7 +128,7 @@ class Endpoint:
             except EndpointError as error:
                 wait = self._wait_seconds(tried, error.retry_after_seconds)
                 late = self._pace.monotonic() + wait >= deadline
-                if late or tried >= min(error.tries, patience.tries):
+                if late or tried >= min(error.tries, _tries(patience, error)):
                     times = f" ({tried} tries)" if tried > 1 else ""
                     raise EndpointError(f"{error}{times}", error.status) from error
             self._pace.sleep(wait)
@@ -217,6 +223,12 @@ class Endpoint:
             said = said.replace(self._key, "**********")
         line = " ".join(said.split())
         return line[:MAX_EXCERPT_CHARS] + ("…" if len(line) > MAX_EXCERPT_CHARS else "")
+
+
+def _tries(patience: Patience, error: EndpointError) -> int:
+    if error.about_input:
+        return min(patience.tries, patience.input_tries)
+    return patience.tries
 
 
 def embeddings_url(base_url: str) -> httpx.URL:

@@ -61,5 +61,11 @@ def is_other_language(tokens: list[str]) -> bool:
     return any(token in _OTHER or not _is_latin(token) for token in tokens)
 
 
+def is_rather_other_language(tokens: list[str]) -> bool:
+    """Say whether more of its function words are of another language than English."""
+    others = sum(token in _OTHER and token not in ENGLISH for token in tokens)
+    return others > sum(token in ENGLISH for token in tokens)
+
+
 def _is_latin(token: str) -> bool:
     return all(ord(character) < 0x250 for character in token)

@@ -14,7 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from docs_rag.calibration import measure_background
+from docs_rag.calibration import (
+    CALIBRATION_VERSION,
+    calibrate,
+    calibration_as_json,
+)
 from docs_rag.config import Corpus
 from docs_rag.corpus import scan
 from docs_rag.errors import (
@@ -41,6 +45,8 @@ _KEPT_CHARS = 32_000_000
 # Vectors that no chunk uses any more are kept for a branch switch and back: as many
 # as are in use, and at least this many.
 _MIN_SPARE_VECTORS = 2_000
+# The verdict is calibrated anew once one file in so many has changed.
+_RECALIBRATION_SHARE = 10
 
 
 class Progress(Protocol):
@@ -349,7 +355,13 @@ def _finish(
             live = len(store.live_vector_ids(space.id))
             store.drop_spare_vectors(space.id, max(_MIN_SPARE_VECTORS, live))
             store.remove_other_spaces(space.id)
-            store.set_meta(active_space=space.id, indexed_at=now, unfinished=0)
+            changed = len(steps.written) + len(steps.purged)
+            store.set_meta(
+                active_space=space.id,
+                indexed_at=now,
+                unfinished=0,
+                changed_files=store.meta("changed_files", 0) + changed,
+            )
             store.advance()
     _calibrate(run, store, space)
 
@@ -365,12 +377,21 @@ def _touch_moved_times(
 
 
 def _calibrate(run: _Run, store: Store, space: Space) -> None:
-    """Measure the background anew where it belongs to another generation."""
-    if store.meta("background_generation") == store.generation:
+    """
+    Measure what the verdict goes by, where enough has changed since the last time.
+
+    A tenth of the files: the measure is of the corpus as a whole, and a small refresh
+    should cost little.
+    """
+    made_by = [CALIBRATION_VERSION, space.fingerprint]
+    changed = store.meta("changed_files", 0)
+    is_small = not changed or _RECALIBRATION_SHARE * changed < store.meta("files", 0)
+    if store.meta("calibrated_by") == made_by and is_small:
         return
-    background = measure_background(store, space, run.embedder)
+    calibration = calibrate(store, space, run.embedder)
     with store.transaction():
         store.set_meta(
-            background=dataclasses.asdict(background),
-            background_generation=store.generation,
+            calibration=calibration_as_json(calibration),
+            calibrated_by=made_by,
+            changed_files=0,
         )

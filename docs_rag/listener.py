@@ -194,9 +194,9 @@ def _tcp_socket(family: socket.AddressFamily, address: str, port: int) -> socket
     try:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # "::" says every interface, and is taken to mean the IPv4 ones as well.
-            only = int(address != "::")
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+            # "::" says every interface, so it is taken to mean the IPv4 ones as well.
+            # For any other address the option changes nothing.
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         one.bind((address, port))
     except OSError:
         one.close()

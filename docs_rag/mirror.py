@@ -6,12 +6,27 @@ declared in one place. A push deletes what is not in scope, so it must not hit a
 that holds anything else.
 """
 
+import json
+from typing import TextIO
+
 from docs_rag.config import Settings
 from docs_rag.corpora import Corpus
 from docs_rag.errors import ConfigError
 
 # The first line of the output; a client refuses what it does not know.
 FORMAT = "docs-rag-scope\t1"
+
+
+def show_scope(settings: Settings, mirror: bool, as_json: bool, out: TextIO) -> None:
+    """Write the scope of the chosen corpus; first, if asked, require a mirror."""
+    corpus = settings.chosen()
+    if mirror:
+        require_mirror(settings)
+    if as_json:
+        out.write(json.dumps(scope_as_json(corpus), ensure_ascii=False, indent=2))
+        out.write("\n")
+    else:
+        out.writelines(f"{line}\n" for line in scope_lines(corpus))
 
 
 def scope_lines(corpus: Corpus) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """
-What an operator runs: refresh, watch, snapshot, restore, doctor, scope.
+What an operator runs: index, refresh, watch, snapshot, restore, doctor.
 
 Each takes the parsed arguments and the settings, writes to the console it is given and
 returns an exit code.
@@ -21,8 +21,8 @@ from docs_rag.config import Settings
 from docs_rag.corpora import Corpus
 from docs_rag.doctor import Finding, examine, require_corpus
 from docs_rag.errors import EXIT_DONE, EXIT_REFUSED, ConfigError
+from docs_rag.filesystem import network_warning
 from docs_rag.indexer import IndexOptions, Progress, index_corpus
-from docs_rag.mirror import require_mirror, scope_as_json, scope_lines
 from docs_rag.progress import ProgressMeter
 from docs_rag.records import Embedder, IndexReport
 from docs_rag.refreshing import refresh
@@ -32,11 +32,11 @@ from docs_rag.watching import Watch
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
+class _Console:
     """Where results go, and where everything else does."""
 
     out: TextIO
-    err: TextIO
+    err: TextIO | None
 
     def line(self, text: str) -> None:
         """Write a line of the result."""
@@ -45,20 +45,44 @@ class Console:
 
     def json(self, value: object) -> None:
         """Write the result as JSON."""
-        self.line(json.dumps(value, ensure_ascii=False, indent=2))
+        encoding = getattr(self.out, "encoding", None) or "utf-8"
+        is_unicode = encoding.lower().startswith("utf")
+        self.line(json.dumps(value, ensure_ascii=not is_unicode, indent=2))
 
     def say(self, text: str) -> None:
         """Write a line beside the result."""
-        self.err.write(f"docs-rag: {text}\n")
-        self.err.flush()
+        if self.err is not None:
+            self.err.write(f"docs-rag: {text}\n")
+            self.err.flush()
 
 
-Operation = Callable[[argparse.Namespace, Settings, Console], int]
+Operation = Callable[[argparse.Namespace, Settings, _Console], int]
 
 
-def _index(
-    corpus: Corpus, embedder: Embedder, options: IndexOptions, console: Console
+def _index(arguments: argparse.Namespace, settings: Settings, console: _Console) -> int:
+    if arguments.watch:
+        return _watch(arguments, settings, console)
+    corpus, embedder = settings.chosen(), embedder_for(settings)
+    options = IndexOptions(
+        full=arguments.full,
+        dry_run=arguments.dry_run,
+        allow_shrink=arguments.allow_shrink,
+    )
+    report = _run(corpus, embedder, options, console)
+    if arguments.json:
+        console.json(report_as_json(report))
+    else:
+        console.line(report_as_text(report))
+    return EXIT_DONE
+
+
+def _run(
+    corpus: Corpus, embedder: Embedder, options: IndexOptions, console: _Console
 ) -> IndexReport:
+    """Index once, telling how far it has come."""
+    warning = network_warning(corpus.data_dir)
+    if warning is not None:
+        console.say(f"notice: {warning}")
     progress = ProgressMeter(console.err)
     try:
         return index_corpus(corpus, embedder, options, progress)
@@ -67,12 +91,12 @@ def _index(
 
 
 def _refresh(
-    arguments: argparse.Namespace, settings: Settings, console: Console
+    arguments: argparse.Namespace, settings: Settings, console: _Console
 ) -> int:
     corpus, embedder = settings.chosen(), embedder_for(settings)
     options = IndexOptions(allow_shrink=arguments.allow_shrink)
     done = refresh(
-        corpus, arguments.ref, lambda: _index(corpus, embedder, options, console)
+        corpus, arguments.ref, lambda: _run(corpus, embedder, options, console)
     )
     if arguments.json:
         console.json({"fetched": done.commit} | report_as_json(done.report))
@@ -86,7 +110,7 @@ def _refresh(
 # -- watching ---------------------------------------------------------------------
 
 
-def _watch(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+def _watch(arguments: argparse.Namespace, settings: Settings, console: _Console) -> int:
     for flag in ("full", "dry_run", "allow_shrink"):
         if getattr(arguments, flag):
             raise ConfigError(
@@ -104,8 +128,13 @@ def _watch(arguments: argparse.Namespace, settings: Settings, console: Console) 
 
 
 @contextlib.contextmanager
-def watching(settings: Settings, console: Console) -> Iterator[None]:
-    """Watch the chosen corpus for as long as the block lasts, beside a server."""
+def watching(settings: Settings, out: TextIO, err: TextIO | None) -> Iterator[None]:
+    """
+    Watch the chosen corpus for as long as the block lasts, beside a server.
+
+    Writes only to ``err``: on ``out`` a server may be speaking MCP.
+    """
+    console = _Console(out, err)
 
     def tell(report: IndexReport) -> None:
         console.say(report_as_text(report).splitlines()[-1])
@@ -120,7 +149,7 @@ def watching(settings: Settings, console: Console) -> Iterator[None]:
 
 
 def _make_watch(
-    settings: Settings, console: Console, tell: Callable[[IndexReport], None]
+    settings: Settings, console: _Console, tell: Callable[[IndexReport], None]
 ) -> Watch:
     corpus, embedder = settings.chosen(), embedder_for(settings)
 
@@ -148,7 +177,7 @@ def _ended_by_signal(watch: Watch) -> Iterator[None]:
 
 
 def _snapshot(
-    arguments: argparse.Namespace, settings: Settings, console: Console
+    arguments: argparse.Namespace, settings: Settings, console: _Console
 ) -> int:
     path = Path(arguments.out)
     snapshot = take_snapshot(settings.chosen(), path, replace=arguments.replace)
@@ -157,7 +186,7 @@ def _snapshot(
 
 
 def _restore(
-    arguments: argparse.Namespace, settings: Settings, console: Console
+    arguments: argparse.Namespace, settings: Settings, console: _Console
 ) -> int:
     corpus = settings.chosen()
     snapshot = restore_snapshot(corpus, Path(arguments.file))
@@ -177,7 +206,9 @@ def _described(snapshot: Snapshot) -> str:
 # -- doctor -----------------------------------------------------------------------
 
 
-def _doctor(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+def _doctor(
+    arguments: argparse.Namespace, settings: Settings, console: _Console
+) -> int:
     corpus = settings.chosen()
     findings = examine(corpus)
     rebuilt = False
@@ -186,7 +217,7 @@ def _doctor(arguments: argparse.Namespace, settings: Settings, console: Console)
             console.say(_told(finding))
         require_corpus(corpus)
         options = IndexOptions(full=True)
-        report = _index(corpus, embedder_for(settings), options, console)
+        report = _run(corpus, embedder_for(settings), options, console)
         console.say(report_as_text(report).splitlines()[-1])
         findings, rebuilt = examine(corpus), True
     is_healthy = not any(finding.is_fault for finding in findings)
@@ -205,26 +236,17 @@ def _told(finding: Finding) -> str:
     return f"{label}: {finding.what}; {finding.remedy}"
 
 
-# -- scope ------------------------------------------------------------------------
-
-
-def _scope(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    corpus = settings.chosen()
-    if arguments.mirror:
-        require_mirror(settings)
-    if arguments.json:
-        console.json(scope_as_json(corpus))
-    else:
-        for line in scope_lines(corpus):
-            console.line(line)
-    return EXIT_DONE
-
-
-OPERATIONS: dict[str, Operation] = {
-    "index": _watch,
+_OPERATIONS: dict[str, Operation] = {
+    "index": _index,
     "refresh": _refresh,
     "snapshot": _snapshot,
     "restore": _restore,
     "doctor": _doctor,
-    "scope": _scope,
 }
+
+
+def operate(
+    arguments: argparse.Namespace, settings: Settings, out: TextIO, err: TextIO | None
+) -> int:
+    """Run the operation that ``arguments.verb`` names and return its exit code."""
+    return _OPERATIONS[arguments.verb](arguments, settings, _Console(out, err))

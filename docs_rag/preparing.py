@@ -19,22 +19,30 @@ from docs_rag.schema import Entry
 POLICY = ChunkPolicy()
 
 # Raise when the text put in front of a chunk, or the folded fields, change.
-_PREPARING_VERSION = 1
+_PREPARING_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document cut into chunks, with each chunk's windows as they are embedded."""
+    """
+    A document cut into chunks, with each chunk's windows as they are embedded.
+
+    ``headings`` says for each chunk what it is about, in the page's own words: short,
+    like a question, and so compared with one on its own. '' where the page is silent.
+    """
 
     document: Document
     chunked: ChunkedDocument
     notice: str | None
     windows: tuple[tuple[str, ...], ...]
+    headings: tuple[str, ...]
 
     @property
     def texts(self) -> dict[bytes, str]:
         """Every text to embed, by the digest its vector is kept under."""
-        return {digest_of(text): text for texts in self.windows for text in texts}
+        windows = (text for texts in self.windows for text in texts)
+        headings = filter(None, self.headings)
+        return {digest_of(text): text for text in (*windows, *headings)}
 
     @property
     def char_count(self) -> int:
@@ -55,10 +63,14 @@ def prepare(document: Document, embedder: Embedder, capacity: Capacity) -> Prepa
         split_windows(embedder, capacity, context_of(chunked, chunk), chunk.text)
         for chunk in chunked.chunks
     )
+    headings = tuple(
+        _heading_window(embedder, capacity, heading_of(chunked, chunk))
+        for chunk in chunked.chunks
+    )
     notice = read.notice
     if not chunked.chunks and notice is None:
         notice = "no text but front matter" if read.text.strip() else "empty"
-    return Prepared(read.document, chunked, notice, windows)
+    return Prepared(read.document, chunked, notice, windows, headings)
 
 
 def context_of(chunked: ChunkedDocument, chunk: Chunk) -> str:
@@ -73,6 +85,19 @@ def context_of(chunked: ChunkedDocument, chunk: Chunk) -> str:
     return " > ".join(path)
 
 
+def heading_of(chunked: ChunkedDocument, chunk: Chunk) -> str:
+    """Return title and heading of a chunk; merged sections with all their titles."""
+    parts = [chunk.heading] if chunk.heading else []
+    if chunked.title and not chunk.heading.startswith(chunked.title):
+        parts.insert(0, chunked.title)
+    return " > ".join(parts)
+
+
+def _heading_window(embedder: Embedder, capacity: Capacity, heading: str) -> str:
+    """Return as much of a heading as the model reads."""
+    return next(iter(split_windows(embedder, capacity, "", heading)), "")
+
+
 def digest_of(text: str) -> bytes:
     """Return the key under which the vector of ``text`` is kept."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -83,7 +108,8 @@ def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Ent
     chunked, path = prepared.chunked, prepared.document.path
     name = path.rsplit(".", 1)[0].replace("/", " ")
     title = " ".join([*words(chunked.title), *words(name)])
-    for chunk, texts in zip(chunked.chunks, prepared.windows, strict=True):
+    rows = zip(chunked.chunks, prepared.windows, prepared.headings, strict=True)
+    for chunk, texts, about in rows:
         heading, body = words(chunk.heading), words(chunk.text)
         yield Entry(
             chunk=chunk,
@@ -94,4 +120,5 @@ def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Ent
                 for digest in map(digest_of, texts)
                 if digest in vector_ids
             ),
+            heading_id=vector_ids.get(digest_of(about)) if about else None,
         )

@@ -34,10 +34,14 @@ BATCH_CHARS = 48_000
 
 # What any server embeds, if it embeds at all.
 _CANARY = "documentation"
-_CANARY_PATIENCE = Patience(tries=1, read_seconds=30, total_seconds=30)
+_CANARY_PATIENCE = Patience(
+    tries=5, read_seconds=30, total_seconds=30, input_tries=1
+)
 
 # Long texts that break a server would otherwise be tried, and waited for, thrice.
-_PROBE_PATIENCE = Patience(tries=2, read_seconds=120, total_seconds=300)
+_PROBE_PATIENCE = Patience(
+    tries=5, read_seconds=120, total_seconds=300, input_tries=2
+)
 
 _PIECES = re.compile(r"([A-Za-z]+)|(\s+)|([^\x00-\x7f]+)|.", re.ASCII | re.DOTALL)
 _VOWELS = frozenset("aeiouAEIOU")

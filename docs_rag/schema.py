@@ -1,7 +1,7 @@
 """
 What an index file holds: its tables, numbered migrations, and the rows as values.
 
-The tables are declared here and used in ``store`` alone.
+The tables are declared here and used in ``store`` and ``fulltext`` alone.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,9 @@ APPLICATION_ID = 0x646F6373
 NO_SPACE = 0
 # Stands for a space that is still to be opened: no file is in it.
 NEW_SPACE = -1
+
+# The place among a chunk's windows of the vector that stands for its heading.
+HEADING = -1
 
 # How the word index cuts and stems; a query's words are looked up through the same.
 # Marks are letters: without them words in Devanagari or Thai fall to pieces.
@@ -96,7 +99,7 @@ MIGRATIONS = (
     CREATE VIRTUAL TABLE words_vocabulary USING fts5vocab(words, row);
     CREATE VIRTUAL TABLE pages USING fts5(
         title, heading, body, content='', contentless_delete=1,
-        tokenize="porter unicode61 remove_diacritics 2"
+        tokenize="porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
     );
     INSERT INTO pages(pages, rank) VALUES('rank', 'bm25(2.0, 3.0, 1.0)');
     CREATE VIRTUAL TABLE pages_vocabulary USING fts5vocab(pages, row);
@@ -133,12 +136,17 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One chunk ready to be written: its folded texts and its windows' vectors."""
+    """
+    One chunk ready to be written: its folded texts and its windows' vectors.
+
+    ``heading_id`` is the vector of its heading, None where it has none.
+    """
 
     chunk: Chunk
     words: tuple[str, str, str]
     trigrams: str
     vector_ids: tuple[int, ...]
+    heading_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,19 +46,24 @@ _NO_PORT = 80
 
 def build_app(service: Service, policy: Policy, transport: Transport) -> Guard:
     """Build the whole ASGI application: the guard, and the protocol behind it."""
-    server = build_server(service, transport)
+    readyz = functools.partial(_readyz, service, Workers())
+    probes = [
+        Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+    ]
+    return guarded(build_server(service, transport), policy, transport, probes)
+
+
+def guarded(
+    server: Server[Any], policy: Policy, transport: Transport, probes: list[Route]
+) -> Guard:
+    """Put a protocol server behind HTTP and the guard, with ``probes`` beside it."""
     # The guard has judged Host and Origin already; the SDK's own check stays on.
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=[policy.inner_host],
         allowed_origins=[policy.inner_origin],
     )
-    probes = [
-        Route("/healthz", _healthz, methods=["GET"]),
-        Route(
-            "/readyz", functools.partial(_readyz, service, Workers()), methods=["GET"]
-        ),
-    ]
     app: ASGIApp
     if transport is Transport.SSE:
         app = _sse_app(server, security, probes)

@@ -52,7 +52,7 @@ def corpus_status(
         skipped=(*skipped, *store.files_without_text()),
         failed=tuple(store.files_without_vectors()),
         unmatched_scope=tuple(store.meta("unmatched_scope", [])),
-        verdict=store.meta("background") or {},
+        verdict=(store.meta("calibration") or {}).get("rates", {}),
         vectors=_vectors(store, space, engine),
         traces_dropped=traces_dropped,
         notices=(*notices, *_unfinished(store)),

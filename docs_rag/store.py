@@ -63,7 +63,8 @@ _CONTRADICTIONS = {
     """,
     "chunk without a vector": f"""
         SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
-        WHERE f.space_id <> {NO_SPACE} EXCEPT SELECT chunk_id FROM windows
+        WHERE f.space_id <> {NO_SPACE} EXCEPT
+        SELECT chunk_id FROM windows WHERE ordinal > {HEADING}
     """,
     "chunk with a vector of another space": f"""
         SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
@@ -137,8 +138,7 @@ class Store(FullText):
         rows = self.rows(
             "SELECT path, coalesce(notice, 'not embedded') FROM files "
             "WHERE space_id = ? ORDER BY path",
-            HEADING,
-    NO_SPACE,
+            NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
 
@@ -387,7 +387,8 @@ class Store(FullText):
         row = self.rows(
             "SELECT coalesce(sum(length(body)) FILTER (WHERE EXISTS (SELECT 1 FROM "
             "windows w JOIN vectors v ON v.id = w.vector_id WHERE w.chunk_id = c.id "
-            "AND v.space_id = ?)), 0), coalesce(sum(length(body)), 0) FROM chunks c",
+            f"AND w.ordinal > {HEADING} AND v.space_id = ?)), 0), "
+            "coalesce(sum(length(body)), 0) FROM chunks c",
             space_id,
         )[0]
         return int(row[0]), int(row[1])

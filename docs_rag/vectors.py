@@ -6,6 +6,7 @@ a resident matrix for a server. Neither approximates.
 """
 
 import threading
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +36,11 @@ class VectorEngine(Protocol):
         ``query`` is a unit vector of shape (dimension,); ``store`` is in a snapshot.
         """
 
+    def similarities(
+        self, store: Store, space: Space, query: Vectors, ids: Sequence[int]
+    ) -> list[float]:
+        """Return the cosine of each of these live vectors, which ascend."""
+
 
 class DiskVectors:
     """sqlite-vec over the file: no start-up cost, no memory, a full read a query."""
@@ -46,6 +52,13 @@ class DiskVectors:
     ) -> list[tuple[int, float]]:
         """See ``VectorEngine``."""
         return store.nearest(space.id, to_bytes(query), count)
+
+    def similarities(
+        self, store: Store, space: Space, query: Vectors, ids: Sequence[int]
+    ) -> list[float]:
+        """See ``VectorEngine``."""
+        matrix = from_bytes(b"".join(store.vectors(ids)), space.capacity.dimension)
+        return _cosines(matrix, query)
 
 
 class ResidentVectors:
@@ -80,6 +93,13 @@ class ResidentVectors:
         order = best[np.lexsort((ids[best], -similarities[best]))][:count]
         return [(int(ids[i]), float(similarities[i])) for i in order]
 
+    def similarities(
+        self, store: Store, space: Space, query: Vectors, ids: Sequence[int]
+    ) -> list[float]:
+        """See ``VectorEngine``."""
+        known, matrix = self._current(store, space)
+        return _cosines(matrix[np.searchsorted(known, ids)], query)
+
     @property
     def size_bytes(self) -> int:
         """Memory that the matrix takes now."""
@@ -108,6 +128,19 @@ class ResidentVectors:
             blobs = store.vectors([int(i) for i in ids[rows]])
             matrix[rows] = from_bytes(b"".join(blobs), space.capacity.dimension)
         self._ids, self._matrix = ids, matrix
+
+
+def in_batches(store: Store, space: Space) -> Iterator[tuple[list[int], Vectors]]:
+    """Yield all live vectors once, with their ids, in bounded memory."""
+    ids = store.live_vector_ids(space.id)
+    for start in range(0, len(ids), _BATCH):
+        batch = ids[start : start + _BATCH]
+        blobs = b"".join(store.vectors(batch))
+        yield batch, from_bytes(blobs, space.capacity.dimension)
+
+
+def _cosines(matrix: Vectors, query: Vectors) -> list[float]:
+    return [float(value) for value in matrix @ query.astype(np.float32)]
 
 
 def to_bytes(vector: Vectors) -> bytes:

@@ -2,12 +2,22 @@
 Does the corpus answer at all? A verdict from evidence, never from fused ranks.
 
 Pure. What is high for one model and corpus is noise for another, so the evidence is
-read against the background that was measured when the index was built.
+read against what unrelated questions reach in the same corpus.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from docs_rag.records import Match
+
+# A long question shares a smaller part of its words with any one page.
+_LENGTH = 0.25
+# One spread of the model's similarity is worth so much of a share of the words.
+_MEANING = 0.054
+# In a few chunks no word is rare, and BM25 says little: there the plain share of the
+# words that one passage holds takes its place. Half and half at this many chunks.
+_SMALL_CORPUS_CHUNKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,42 +26,69 @@ class Evidence:
     What is known about how well the corpus answers one query.
 
     ``similarity`` is the best passage's cosine, None where vectors were not used;
-    ``known`` is the share of the query's IDF mass whose words the corpus holds at
-    all, ``covered`` the share that the best lexical passage holds, both in [0, 1].
-    ``word_count`` counts the query's words that carry weight.
+    ``body`` and ``heading`` say how far the best passage and the best heading stand
+    out of the query's background, in spreads. ``known`` is the share of the query's
+    worth in words that the corpus holds at all; ``words`` and ``page`` the share that
+    the best passage and page hold by BM25, ``covered`` by plain presence.
     """
 
     similarity: float | None
+    body: float
+    heading: float
     known: float
+    words: float
+    page: float
     covered: float
     word_count: int
+    chunk_count: int
+    is_readable: bool
+    has_content: bool
+    is_noise: bool
+
+    @property
+    def mode(self) -> str:
+        """
+        Which evidence there is: ``meaning``, ``words`` or ``both``.
+
+        Words say nothing of a question in a language that the corpus is not in.
+        """
+        if self.similarity is None:
+            return "words"
+        return "both" if self.is_readable else "meaning"
+
+    @property
+    def score(self) -> float:
+        """All evidence in one number, comparable within one corpus and mode."""
+        meaning = _MEANING * (self.body + self.heading)
+        if self.mode == "meaning":
+            return meaning
+        share = self.chunk_count / (self.chunk_count + _SMALL_CORPUS_CHUNKS)
+        words = share * (self.words + self.page) + (1 - share) * self.covered
+        return meaning + words + _LENGTH * math.log1p(self.word_count)
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class Thresholds:
+    """Below ``weak`` the verdict is none, from ``strong`` on it is strong."""
+
+    weak: float
+    strong: float
+
+
+def verdict(evidence: Evidence, thresholds: Mapping[str, Thresholds]) -> Match:
     """
-    How similar this corpus is to text it has nothing to do with, under this model.
+    Say whether the corpus answers at all.
 
-    ``mean`` and ``deviation`` describe the best cosine that unrelated questions
-    reach; measured when the index is built.
+    Noise, and a question of which the corpus holds not one word though it is in its
+    language, is never answered. Without thresholds nothing is called strong.
     """
-
-    mean: float
-    deviation: float
-
-    def stands_out(self, similarity: float) -> float:
-        """Return how many deviations ``similarity`` lies above the background."""
-        return (similarity - self.mean) / max(self.deviation, 1e-6)
-
-
-def verdict(evidence: Evidence, background: Background | None) -> Match:
-    """Say whether the corpus answers at all, from two independent signs."""
-    if not evidence.word_count and evidence.similarity is None:
+    if not evidence.has_content or evidence.is_noise:
         return Match.NONE
-    if evidence.similarity is None or background is None:
-        return Match.WEAK if evidence.covered >= 0.5 else Match.NONE
-    stands_out = background.stands_out(evidence.similarity)
-    score = stands_out + 4 * evidence.covered
-    if score >= 4:
+    if evidence.mode != "meaning" and not evidence.known:
+        return Match.NONE
+    limits = thresholds.get(evidence.mode)
+    if limits is None:
+        return Match.WEAK
+    if evidence.score >= limits.strong:
         return Match.STRONG
-    return Match.WEAK if score >= 2 else Match.NONE
+    return Match.WEAK if evidence.score >= limits.weak else Match.NONE

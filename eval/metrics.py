@@ -99,7 +99,7 @@ def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
         return sum(abs(total) >= seen for total in sums) / count
     generator = random.Random(_SEED)
     draws = 10_000
-    extreme = sum(
+    extreme: int = sum(
         abs(sum(d if generator.random() < 0.5 else -d for d in differences)) >= seen
         for _ in range(draws)
     )

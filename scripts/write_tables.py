@@ -30,7 +30,8 @@ def client_blocks() -> str:
     """Return the configuration of each client as a fenced block."""
     blocks = []
     for snippet in snippets(URL):
-        title = f"{snippet.client}, `{snippet.place}`:"
+        place = "in a shell" if snippet.place == "shell" else f"`{snippet.place}`"
+        title = f"{snippet.client}, {place}:"
         blocks.append(f"{title}\n\n```{snippet.syntax}\n{snippet.text}\n```")
     return "\n\n".join(blocks)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
 import uvicorn
 
 from docs_rag.admission import HTTP_ROUTES, Limits, Policy
@@ -21,6 +22,19 @@ from docs_rag.records import Secret
 TOKEN = Secret("correct-horse-battery-staple-0123456789")
 OTHER_TOKEN = Secret("another-horse-battery-staple-0123456789")
 PATIENCE_SECONDS = 20.0
+
+
+def _has_ipv6_loopback():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+needs_ipv6 = pytest.mark.skipif(
+    not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback address"
+)
 
 
 @dataclass
@@ -111,8 +125,8 @@ class Site:
     thread: threading.Thread
     application: Application
 
-    def connect(self, **options):
-        return connect(self.family, self.address, **options)
+    def connect(self):
+        return connect(self.family, self.address)
 
     def ask(self, method="POST", path="/mcp", *, host="127.0.0.1:PORT", **more):
         """Send one request and return the answer; PORT stands for the port."""
@@ -167,10 +181,15 @@ def serving(
             thread.join()
 
 
-def connect(family, address, timeout=PATIENCE_SECONDS):
+def connect(family, address):
+    """Return a connected socket that waits long, but not for ever."""
     client = socket.socket(family, socket.SOCK_STREAM)
-    client.settimeout(timeout)
-    client.connect(address)
+    client.settimeout(PATIENCE_SECONDS)
+    try:
+        client.connect(address)
+    except OSError:
+        client.close()
+        raise
     return client
 
 

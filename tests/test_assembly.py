@@ -237,6 +237,20 @@ def test_a_merged_passage_knows_all_its_copies(tmp_path: Path) -> None:
         ]
 
 
+def test_a_bridge_keeps_the_copies_of_both_sides(tmp_path: Path) -> None:
+    """Hits that grow together name the copies that either of them had."""
+    bodies = [prose(*range(start, start + 20)) for start in (0, 10, 20)]
+    here = section(*bodies)
+    copies = [
+        make_stored(body, id=10 + i, path=f"docs/{name}.md")
+        for i, (body, name) in enumerate(zip(bodies, "xyz", strict=True))
+    ]
+    ranked = [here[0], copies[0], here[2], copies[2], here[1], copies[1]]
+    (hit,) = collected(tmp_path, ranked).hits
+
+    assert hit.also_at == ("docs/x.md", "docs/y.md", "docs/z.md")
+
+
 # -- merging ----------------------------------------------------------------------
 
 

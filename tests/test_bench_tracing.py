@@ -28,7 +28,7 @@ def test_a_small_run_measures_everything_and_cleans_up(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(out.read_text(encoding="utf-8"))
     named = {one["command"] for one in result["readings"]}
-    assert {"--report", "--check", "--misses"} < named
+    assert {"wc -l", "--report", "--check", "--misses"} < named
     assert all(one["seconds"] > 0 < one["peak_mib"] for one in result["readings"])
     assert len(result["writings"]) == 2
     assert page.read_text(encoding="utf-8") == done.stdout.removesuffix("\n")

@@ -1,129 +1,126 @@
-"""The noise level of an index: measured, robust, and the same in any order."""
+"""What the verdict goes by is measured on the corpus, cheaply, and kept."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pytest
-from helpers import DIMENSION, IDENTITY, Index, make_store, unit_vector
+from helpers import Index, make_store
 
-from docs_rag.calibration import UNRELATED_QUESTIONS, measure_background
-from docs_rag.errors import EmbeddingError
-from docs_rag.records import Capacity, EmbeddingBatch, ModelIdentity, Purpose
-from docs_rag.verdict import Background
+from docs_rag.calibration import (
+    calibrate,
+    calibration_as_json,
+    calibration_from_json,
+)
+from docs_rag.embedding import StubEmbedder
+from docs_rag.errors import TextRefusedError
+from docs_rag.records import EmbeddingBatch, Purpose
+from docs_rag.unrelated import QUESTIONS, UNREADABLE_QUESTIONS
+from docs_rag.vectors import to_bytes
 
 
-class SeededEmbedder:
-    """Gives every text its own direction, and notes what it was asked."""
+class Counting(StubEmbedder):
+    """Notes what it embeds, and refuses texts that hold a word."""
 
-    def __init__(self) -> None:
-        self.asked: list[tuple[Purpose, int]] = []
-
-    @property
-    def identity(self) -> ModelIdentity:
-        return IDENTITY
-
-    def probe(self) -> Capacity:
-        return Capacity(DIMENSION, None)
-
-    def count(self, text: str) -> int:
-        return len(text)
+    def __init__(self, refused: str = "\0") -> None:
+        self.texts: list[str] = []
+        self._refused = refused
 
     def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
-        self.asked.append((purpose, len(texts)))
-        return EmbeddingBatch(np.stack([unit_vector(text) for text in texts]))
+        for position, text in enumerate(texts):
+            if self._refused in text:
+                raise TextRefusedError("no", position)
+        self.texts += texts
+        return super().embed(texts, purpose)
 
 
-class FailingEmbedder(SeededEmbedder):
-    def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
-        raise EmbeddingError("the endpoint is gone")
+def build(path: Path, count: int) -> Index:
+    """Lay out pages whose vectors are the stub model's."""
+    index = make_store(path, dimension=StubEmbedder().probe().dimension)
+    bodies = [f"Page {n} tells how pump number {n} is oiled." for n in range(count)]
+    vectors = StubEmbedder().embed(bodies, Purpose.PASSAGE).vectors
+    with index.store.transaction():
+        index.store.add_vectors(
+            index.space.id,
+            {
+                hashlib.sha256(body.encode()).digest(): to_bytes(vector)
+                for body, vector in zip(bodies, vectors, strict=True)
+            },
+        )
+    for number, body in enumerate(bodies):
+        index.put(f"docs/{number}.md", body)
+    return index
 
 
-@pytest.fixture
-def index(tmp_path: Path):
-    index = make_store(tmp_path / "index.sqlite")
-    yield index
+def test_the_work_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    """However many pages, the same bounded number of questions is embedded."""
+    index = build(tmp_path / "index.sqlite", 90)
+    embedder = Counting()
+    calibrate(index.store, index.space, embedder)
     index.store.close()
 
-
-def measured(index: Index) -> Background:
-    return measure_background(index.store, index.space, SeededEmbedder())
+    assert len(embedder.texts) <= len(QUESTIONS) + len(UNREADABLE_QUESTIONS) + 40
 
 
-def best_cosines(texts: Sequence[str]) -> list[float]:
-    matrix = np.stack([unit_vector(text) for text in texts])
-    return [float((matrix @ unit_vector(q)).max()) for q in UNRELATED_QUESTIONS]
+def test_its_own_words_are_answered_and_others_are_not(tmp_path: Path) -> None:
+    """The rates say how the corpus' own sentences and unrelated ones come out."""
+    index = build(tmp_path / "index.sqlite", 12)
+    rates = calibrate(index.store, index.space, StubEmbedder()).rates
+    index.store.close()
+
+    assert rates["false_none"] == 0
+    assert float(str(rates["false_strong"])) <= 0.05
 
 
-def test_the_background_is_what_unrelated_questions_reach(index: Index) -> None:
-    """Median and spread of each question's best cosine over the live vectors."""
-    texts = [f"text {number}" for number in range(40)]
-    index.put("docs/a.md", *texts)
-    with index.store.transaction():
-        index.embed([UNRELATED_QUESTIONS[0], "spare"])
-    low, middle, high = np.percentile(best_cosines(texts), [25, 50, 75])
-    found = measured(index)
+def test_a_refused_question_of_its_own_is_done_without(tmp_path: Path) -> None:
+    """A model that refuses a text of the corpus does not stop the calibration."""
+    index = build(tmp_path / "index.sqlite", 5)
+    embedder = Counting(refused="pump")
+    rates = calibrate(index.store, index.space, embedder).rates
+    index.store.close()
 
-    assert found.mean == pytest.approx(middle, abs=1e-5)
-    assert found.deviation == pytest.approx((high - low) / 1.349, abs=1e-5)
+    assert rates["own_questions"] == 0
 
 
-def test_a_few_answers_do_not_move_it(index: Index) -> None:
-    """A corpus that answers some of the questions is no louder for it."""
-    texts = [f"text {number}" for number in range(40)]
-    index.put("docs/a.md", *texts)
-    quiet = measured(index)
-    index.put("docs/b.md", *UNRELATED_QUESTIONS[:4])
-    louder = measured(index)
+def test_an_empty_index_can_be_calibrated(tmp_path: Path) -> None:
+    """No page, no vector: there are thresholds all the same."""
+    index = make_store(tmp_path / "index.sqlite", StubEmbedder().probe().dimension)
+    found = calibrate(index.store, index.space, StubEmbedder())
+    index.store.close()
 
-    assert max(best_cosines([*texts, *UNRELATED_QUESTIONS[:4]])) > 0.999
-    assert louder.mean == pytest.approx(quiet.mean, abs=0.1)
+    assert set(found.thresholds) == {"both", "meaning", "words"}
 
 
-def test_the_order_of_the_pages_does_not_matter(tmp_path: Path) -> None:
-    """The same texts indexed in another order have the same background."""
-    texts = [f"text {number}" for number in range(12)]
-    one, two = make_store(tmp_path / "1.sqlite"), make_store(tmp_path / "2.sqlite")
-    one.put("docs/a.md", *texts)
-    two.put("docs/a.md", *reversed(texts))
-    with one.store, two.store:
-        assert measured(one) == measured(two)
+def test_a_calibration_survives_json(tmp_path: Path) -> None:
+    """What is kept in the index is what was measured, to six digits."""
+    index = build(tmp_path / "index.sqlite", 4)
+    found = calibrate(index.store, index.space, StubEmbedder())
+    index.store.close()
+    kept = calibration_from_json(json.loads(json.dumps(calibration_as_json(found))))
+
+    assert (kept.thresholds, kept.rates) == (found.thresholds, found.rates)
+    assert kept.background is not None
+    assert found.background is not None
+    assert abs(kept.background.body - found.background.body).max() < 1e-6
+    assert kept.background.spread == found.background.spread
 
 
-def test_an_empty_index_has_a_background(index: Index) -> None:
-    """Nothing is measured where nothing is indexed, and no model is asked."""
-    embedder = SeededEmbedder()
+def test_no_calibration_reads_as_an_empty_one() -> None:
+    """An index that was never calibrated has no thresholds and no rates."""
+    empty = calibration_from_json(None)
 
-    assert measure_background(index.store, index.space, embedder) == Background(0, 1)
-    assert embedder.asked == []
-
-
-def test_questions_are_embedded_as_questions(index: Index) -> None:
-    """All of them at once, with the prefix that the model wants for a query."""
-    embedder = SeededEmbedder()
-    index.put("docs/a.md", "text")
-    measure_background(index.store, index.space, embedder)
-
-    assert embedder.asked == [(Purpose.QUERY, len(UNRELATED_QUESTIONS))]
+    assert (empty.background, empty.thresholds, empty.rates) == (None, {}, {})
 
 
-def test_the_spread_is_never_zero(index: Index) -> None:
-    """Where all questions are equally far away, no cosine stands out without end."""
-    index.put("docs/a.md", *UNRELATED_QUESTIONS)
-    found = measured(index)
+def test_two_calibrations_of_one_index_are_the_same(tmp_path: Path) -> None:
+    """Nothing in it depends on chance."""
+    index = build(tmp_path / "index.sqlite", 20)
+    first, second = (
+        json.dumps(
+            calibration_as_json(calibrate(index.store, index.space, StubEmbedder()))
+        )
+        for _ in range(2)
+    )
+    index.store.close()
 
-    assert found.mean == pytest.approx(1.0, abs=1e-5)
-    assert found.deviation == 0.01
-
-
-def test_a_failing_model_is_not_hidden(index: Index) -> None:
-    """No background is better than an invented one."""
-    index.put("docs/a.md", "text")
-    with pytest.raises(EmbeddingError, match="the endpoint is gone"):
-        measure_background(index.store, index.space, FailingEmbedder())
-
-
-def test_questions_are_many_and_distinct() -> None:
-    """Enough of them that quartiles mean something, each asked once."""
-    assert len(set(UNRELATED_QUESTIONS)) == len(UNRELATED_QUESTIONS) >= 30
-    assert all(question.endswith("?") for question in UNRELATED_QUESTIONS)
+    assert first == second

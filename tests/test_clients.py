@@ -47,6 +47,10 @@ def test_every_snippet_parses_and_holds_the_url(url, name, token) -> None:
     for snippet in snippets(url, name, token=token):
         if snippet.syntax == "bash":
             assert parsed(snippet)[-2:] == [name, url]
+            # Nothing that a shell would act on is left bare.
+            bare = shlex.shlex(snippet.text, posix=True, punctuation_chars=True)
+            bare.whitespace_split = True
+            assert list(bare) == parsed(snippet)
         else:
             assert url in server_in(snippet, name).values()
 

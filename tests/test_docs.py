@@ -216,3 +216,22 @@ def test_relative_links_lead_somewhere(path):
 def anchors(path: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_named_tests_exist():
+    """A test that the documentation names is there."""
+    text = (ROOT / "docs" / "mcp-checklist.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+)::(test_\w+)`", text)
+    missing = [
+        f"{module}::{name}"
+        for module, name in named
+        if f"def {name}(" not in read_test(module)
+    ]
+
+    assert len(named) > 60
+    assert missing == []
+
+
+def read_test(module: str) -> str:
+    path = ROOT / "tests" / f"{module}.py"
+    return path.read_text(encoding="utf-8") if path.exists() else ""

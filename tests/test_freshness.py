@@ -158,6 +158,18 @@ def test_a_file_that_cannot_be_read_is_unknown(corpus: Path) -> None:
         assert look(corpus, chunk) is Freshness.UNKNOWN
 
 
+def test_a_file_of_the_same_size_and_time_is_not_read(corpus: Path) -> None:
+    """The common case costs no reading, so needs no permission to read either."""
+    chunk = indexed(corpus)
+    path = corpus / "docs/a.md"
+    for folder in [path.parent, *path.parent.parents]:
+        if "pytest" in str(folder):
+            folder.chmod(0o755)
+    path.chmod(0)
+    with ordinary_user():
+        assert look(corpus, chunk) is Freshness.CURRENT
+
+
 def test_a_link_is_followed(corpus: Path) -> None:
     """A linked file is compared by what it leads to."""
     (corpus / "docs/link.md").symlink_to("a.md")

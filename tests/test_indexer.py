@@ -106,7 +106,7 @@ def test_first_run_reports_what_it_did(tmp_path: Path) -> None:
     report = run(corpus)
 
     assert report.added == tuple(sorted(PAGES))
-    assert (report.files, report.embedded, report.reused) == (3, report.chunks, 0)
+    assert (report.files, report.embedded, report.reused) == (3, 2 * report.chunks, 0)
     assert report.generation > 0
 
 
@@ -303,7 +303,7 @@ def test_failing_endpoint_leaves_the_index_and_keeps_vectors(tmp_path: Path) -> 
     embedder = CountingEmbedder()
     report = run(corpus, embedder)
     assert report.files == 83
-    assert 0 < len(embedder.texts) < 80
+    assert 0 < len(embedder.texts) < 160
 
 
 class PickyEmbedder(CountingEmbedder):
@@ -333,7 +333,7 @@ def test_a_refused_text_costs_only_its_own_vector(tmp_path: Path) -> None:
         ("docs/bilge.md", True)
     ]
     assert len(by_words) == 1
-    assert held == report.chunks - 1
+    assert held == 2 * report.chunks - 1
     assert (again.failed, again.rebuilt, again.embedded) == ((), 1, 1)
 
 
@@ -345,10 +345,10 @@ def test_model_change_re_embeds_everything(tmp_path: Path) -> None:
     report = run(corpus, embedder)
 
     assert report.rebuilt == 3
-    assert len(embedder.texts) == report.chunks
+    assert len(embedder.texts) == 2 * report.chunks
     with Store(corpus.index_path) as store:
         assert store.rows("SELECT model FROM spaces") == [("second",)]
-        assert store.value("SELECT count(*) FROM vectors") == report.chunks
+        assert store.value("SELECT count(*) FROM vectors") == 2 * report.chunks
 
 
 def test_full_rebuild_embeds_everything_and_goes_on_counting(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_full_rebuild_embeds_everything_and_goes_on_counting(tmp_path: Path) -> 
     embedder = CountingEmbedder()
     report = run(corpus, embedder, full=True)
 
-    assert len(embedder.texts) == report.chunks
+    assert len(embedder.texts) == 2 * report.chunks
     assert report.generation > first.generation
     assert content(corpus) == before
     assert list(corpus.data_dir.glob("*rebuild*")) == []
@@ -553,4 +553,4 @@ def test_killed_run_keeps_what_it_embedded(tmp_path: Path) -> None:
     report = run(corpus, embedder)
 
     assert report.files == 200
-    assert len(embedder.texts) < 140
+    assert len(embedder.texts) < 340

@@ -8,8 +8,10 @@ import pytest
 import uvicorn
 from loopback import (
     PATIENCE_SECONDS,
+    TOKEN,
     connect,
     eventually,
+    needs_ipv6,
     read_answer,
     read_to_end,
     serving,
@@ -149,7 +151,9 @@ def test_client_that_reads_slowly():
             time.sleep(0.02)
             received = 0
             while received < 1 << 20:
-                received += len(client.recv(1 << 18))
+                piece = client.recv(1 << 18)
+                assert piece, "the connection was closed"
+                received += len(piece)
 
         assert server.connections() == 1
 
@@ -312,6 +316,7 @@ def test_unix_socket_in_no_directory(tmp_path):
         pass
 
 
+@needs_ipv6
 def test_one_port_for_all_addresses():
     """Where any free port will do, both loopback addresses get the same."""
     with listening(decide_binding("localhost", None), 0) as sockets:
@@ -322,11 +327,24 @@ def test_one_port_for_all_addresses():
     assert all(one.fileno() == -1 for one in sockets)
 
 
+@needs_ipv6
 def test_loopback_is_not_every_interface():
-    """Only the loopback addresses are bound, and IPv6 takes no IPv4 with it."""
+    """Only the loopback address is bound, and IPv6 takes no IPv4 with it."""
     with listening(decide_binding("::1", None), 0) as (only,):
-        assert only.getsockname()[0] == "::1"
-        assert only.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        only.listen()
+        name = only.getsockname()
+        with pytest.raises(ConnectionRefusedError):
+            connect(socket.AF_INET, ("127.0.0.1", name[1]))
+
+    assert name[0] == "::1"
+
+
+@needs_ipv6
+def test_every_interface():
+    """The wildcard of IPv6 takes in what comes by IPv4."""
+    with listening(decide_binding("::", TOKEN), 0) as (only,):
+        assert only.getsockname()[0] == "::"
+        assert not only.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
 
 
 def test_port_in_use():
@@ -341,6 +359,7 @@ def test_port_in_use():
             pass
 
 
+@needs_ipv6
 def test_second_address_in_use():
     """If somebody else has the port on IPv6, localhost would mean him: an error."""
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:

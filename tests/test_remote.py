@@ -143,6 +143,61 @@ def test_a_rate_limit_is_waited_out(
     assert server.batch_sizes == [4, 4, 4]
 
 
+@pytest.mark.parametrize("limited", range(4), ids=lambda number: f"request-{number}")
+@pytest.mark.parametrize("status", [429, 503])
+def test_every_request_of_an_indexing_run_is_worth_a_wait(
+    server: FakeEndpoint, embedder: HttpEmbedder, limited: int, status: int
+) -> None:
+    """A server that asks to wait is waited for, while probing and embedding alike."""
+    healthy_calls = [healthy] * limited
+    server.answer_in_turn(*healthy_calls, *[Answer("slow down", status)] * 4)
+
+    assert embedder.probe().dimension == 64
+    assert len(embedder.embed(TOOLS, Purpose.PASSAGE).vectors) == len(TOOLS)
+
+    probing_and_embedding = 3 + 1
+    assert len(server.calls) == probing_and_embedding + 4
+
+
+def test_a_rate_limit_does_not_hide_which_text_is_to_blame(
+    server: FakeEndpoint, embedder: HttpEmbedder
+) -> None:
+    """The request that shows a server alive is worth a wait, too."""
+    limits = [Answer("slow down", 429)] * 2
+
+    def rule(call: Call) -> Answer:
+        if any("emery" in text for text in call.texts):
+            return Answer("boom", 400)
+        return limits.pop() if limits else healthy(call)
+
+    server.rule = rule
+
+    with pytest.raises(TextRefusedError) as caught:
+        embedder.embed(TOOLS, Purpose.PASSAGE)
+
+    assert caught.value.position == EMERY
+    assert not limits
+
+
+def test_a_text_that_breaks_a_server_is_not_probed_for_long(
+    server: FakeEndpoint, embedder: HttpEmbedder
+) -> None:
+    """What the length of a text may have caused is tried twice and no more."""
+    tries: dict[str, int] = {}
+
+    def rule(call: Call) -> Answer:
+        if max(map(len, call.texts)) < 2_000:
+            return healthy(call)
+        key = " ".join(call.texts)
+        tries[key] = tries.get(key, 0) + 1
+        return Answer("boom", 500)
+
+    server.rule = rule
+
+    assert embedder.probe().window is not None
+    assert set(tries.values()) == {2}
+
+
 def test_a_lasting_rate_limit_is_no_fault_of_a_text(
     server: FakeEndpoint, embedder: HttpEmbedder
 ) -> None:

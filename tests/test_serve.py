@@ -13,16 +13,25 @@ import httpx2
 import jsonschema
 import project as kit
 import pytest
-from fake_endpoint import fake_endpoint
+from fake_endpoint import fake_endpoint, healthy
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server._streamable_http_modern import (
+    _SSE_PING_INTERVAL as MODERN_PING_SECONDS,
+)
+from sse_starlette.sse import EventSourceResponse
 
 from docs_rag import __version__
 from docs_rag.listener import listening
 from docs_rag.netguard import decide_binding
 from docs_rag.tools import TOOLS
 
+MODERN = {"mcp-protocol-version": "2026-07-28"}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 MODES = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 STOP_SECONDS = 6.0
 TOKEN = "lighthouse-keepers-know-0123456789-abcdef"
@@ -494,6 +503,8 @@ def test_stdio_writes_nothing_but_json_rpc(indexed):
     assert code == 0, log
     assert answers[-1]["result"]["structuredContent"]["hits"]
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in pipe.lines)
+    assert "docs_rag.access method=tools/call ms=" in log
+    assert "lamp" not in log
     assert "Traceback" not in log
 
 
@@ -506,6 +517,9 @@ def test_sse_serves_clients_of_the_handshake_era(indexed):
 
     with indexed.serving(path="/sse", RAG_MCP_TRANSPORT="sse") as running:
         anyio.run(talk, running.url)
+        for path in ("/sse", "/messages/", "/healthz"):
+            url = running.url.removesuffix("/sse") + path
+            assert httpx2.get(url, headers={"host": "evil.example"}).status_code == 421
         with (
             httpx2.Client(trust_env=False, timeout=30) as client,
             client.stream("GET", running.url) as stream,
@@ -519,3 +533,119 @@ def test_sse_serves_clients_of_the_handshake_era(indexed):
     assert code == 0, running.log
     assert seconds < STOP_SECONDS
     assert "Traceback" not in running.log
+
+
+def test_unix_socket_serves_its_owner(own):
+    """RAG_HOST=unix:/path serves on a socket of mode 0600, gone when it stops."""
+    own.index()
+    path = own.rag_dir / "s.sock"
+    with own.serving(RAG_HOST=f"unix:{path}") as running:
+        transport = httpx2.HTTPTransport(uds=str(path))
+        with httpx2.Client(transport=transport, trust_env=False) as client:
+            alive = client.get("http://localhost/healthz")
+            accept = {"accept": "application/json, text/event-stream"}
+            answer = client.post(
+                "http://localhost/mcp", json=kit.initialize(), headers=accept
+            )
+        mode = path.stat().st_mode & 0o777
+        code = running.stop()
+
+    assert (alive.status_code, answer.status_code) == (200, 200)
+    assert mode == 0o600
+    assert code == 0
+    assert not path.exists()
+
+
+def test_progress_comes_over_http(own):
+    """A call that lasts sends signs of life over HTTP, in either era, when asked to."""
+    with fake_endpoint() as endpoint:
+        settings = {
+            "RAG_EMBED_BACKEND": "openai",
+            "LMSTUDIO_BASE_URL": endpoint.base_url,
+            "EMBED_MODEL": "fake",
+        }
+        own.index(**settings)
+        told = {mode: [] for mode in MODES}
+
+        def dawdle(call):
+            endpoint.stopping.wait(2.5)
+            return healthy(call)
+
+        async def ask(url, mode):
+            async def note(progress, total, message):
+                told[mode].append(message)
+
+            question = {"query": "lamp"}
+            async with kit.connected(url, mode) as client:
+                result = await client.call_tool(
+                    "retrieve", question, progress_callback=note
+                )
+                assert not result.is_error
+
+        async def ask_both(url):
+            async with anyio.create_task_group() as group:
+                for mode in MODES:
+                    group.start_soon(ask, url, mode)
+
+        with own.serving(**settings) as running:
+            kit.retrieve(running.url, "lamp")
+            endpoint.rule = dawdle
+            anyio.run(ask_both, running.url)
+
+    for mode in MODES:
+        assert told[mode][:2] == ["still searching"] * 2
+
+
+# -- what is not offered, and what is kept alive ----------------------------------
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "prompts/list",
+        "completion/complete",
+        "logging/setLevel",
+        "resources/subscribe",
+        "subscriptions/listen",
+        "tasks/list",
+    ],
+)
+def test_methods_that_are_not_offered_are_unknown(site, method):
+    """What was never offered is answered as an unknown method: no stream is held."""
+    for headers in ({}, {"mcp-protocol-version": "2025-11-25"}, MODERN):
+        message = kit.request(method, {"_meta": META} if headers is MODERN else None)
+        if headers is MODERN:
+            headers = {**headers, "mcp-method": method}
+        answer = kit.message_in(kit.post(site.url, message, **headers))
+        assert answer["error"]["code"] in (-32601, -32602)
+
+
+def test_quiet_streams_are_kept_alive():
+    """The SDK's interval between signs of life is what clients' timeouts allow."""
+    assert EventSourceResponse.DEFAULT_PING_INTERVAL <= 15
+    assert MODERN_PING_SECONDS <= 15
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/healthz", "/readyz", "/nowhere"])
+def test_host_and_origin_are_judged_on_every_route(site, path):
+    """The real server turns foreign names and origins away before anything else."""
+    base = site.url.removesuffix("/mcp")
+    wrong_host = httpx2.get(base + path, headers={"host": "evil.example"})
+    origin = {"origin": "http://evil.example"}
+    wrong_origin = httpx2.get(base + path, headers=origin)
+
+    assert wrong_host.status_code == 421
+    assert wrong_origin.status_code == 403
+    assert "access-control-allow-origin" not in wrong_origin.headers
+
+
+def test_model_and_index_are_loaded_before_the_first_question(indexed):
+    """A server warms up by itself: it is ready though nobody has asked anything."""
+    with indexed.serving() as running:
+        base = running.url.removesuffix("/mcp")
+
+        def is_ready() -> bool:
+            return httpx2.get(f"{base}/readyz", trust_env=False).status_code == 200
+
+        kit.eventually(is_ready, "readiness")
+        assert "path=/mcp" not in running.log

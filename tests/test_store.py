@@ -86,7 +86,10 @@ def everything(index: Index) -> list[Any]:
             for i, cosine in near
         ]
     )
-    found.append(store.document_frequencies(["valv", "pump", "databas", "red"]))
+    stems = ["valv", "pump", "databas", "red"]
+    found.append((store.document_frequencies(stems), store.page_frequencies(stems)))
+    pages = store.search_pages(match_any(["valve", "pump", "red"]), 99)
+    found.append(sorted((path, round(score, 6)) for path, score in pages.items()))
     return found
 
 
@@ -120,17 +123,10 @@ def test_a_removed_file_leaves_no_row(index: Index) -> None:
     """Sections, chunks, windows and full text go with their file."""
     index.put("docs/a.md", "the red valve", "a pump house")
     index.drop("docs/a.md")
-    tables = ("files", "sections", "chunks", "windows", "words", "trigrams")
-    counts = {
-        table: index.store.value(f"SELECT count(rowid) FROM {table}")
-        for table in tables
-        if table not in ("sections", "windows")
-    }
-
-    assert set(counts.values()) == {0}
-    assert index.store.rows("SELECT * FROM sections") == []
-    assert index.store.rows("SELECT * FROM windows") == []
-    assert index.store.value("SELECT count(*) FROM words_vocabulary") == 0
+    for table in ("files", "chunks", "words", "trigrams", "pages"):
+        assert index.store.value(f"SELECT count(rowid) FROM {table}") == 0
+    for table in ("sections", "windows", "words_vocabulary", "pages_vocabulary"):
+        assert index.store.rows(f"SELECT * FROM {table}") == []
     assert index.store.integrity_problems() == []
 
 
@@ -519,6 +515,9 @@ def test_frequencies_follow_the_index(index: Index) -> None:
         ("DELETE FROM trigrams WHERE rowid = 1", "chunk without its trigrams: 1"),
         ("INSERT INTO words(rowid, body) VALUES(77, 'x')", "words without their chunk"),
         ("INSERT INTO trigrams(rowid, body) VALUES(77, 'xyz')", "trigrams without"),
+        ("DELETE FROM pages WHERE rowid = 1", "page without its words: 1"),
+        ("INSERT INTO pages(rowid, body) VALUES(77, 'x')", "words without their page"),
+        ("DELETE FROM windows", "chunk without a vector: 1"),
         ("UPDATE vectors SET spare = 1", "vector that is used and counts as spare"),
         ("UPDATE files SET space_id = 99", "vector of another space"),
         (

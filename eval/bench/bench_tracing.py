@@ -5,7 +5,8 @@ Run: python -m eval.bench.bench_tracing [--size-mb 1024] [--json OUT] [--markdow
 
 Every figure stands beside a baseline timed in the same run: reading beside ``wc -l``
 and a bare ``json.loads`` of every line, writing beside a bare append of the same bytes.
-The file is generated, bounded in size, and removed afterwards.
+Ratios are of processor time, which other work on the machine disturbs least. The file
+is generated, bounded in size, and removed afterwards.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import os
 import platform
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -23,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter, trace_record
 
@@ -30,29 +33,39 @@ ROOT = Path(__file__).resolve().parents[2]
 DOOR = ROOT / "tracing.py"
 DAYS = 28
 MEBIBYTE = 1024 * 1024
+BASELINE = "wc -l"
+PRUNE = "--prune-days, half of it old"
 PARSE = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
+
+
+class Run(NamedTuple):
+    """What one process took."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One command over the generated file; the median of its runs."""
+    """One command over the generated file; medians of its runs, the highest peak."""
 
     command: str
     seconds: float
+    cpu_seconds: float
     times_wc: float
     peak_mib: float
-    mib_per_second: float
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """One way to append a line; percentiles over its calls."""
+    """One way to append a call's lines; percentiles over the calls."""
 
     way: str
     calls: int
     p50_us: float
     p95_us: float
-    p99_us: float
+    p99_cpu_us: float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,7 +96,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def measure(directory: Path, size_mb: int, repeats: int) -> dict[str, object]:
+def measure(directory: Path, size_mb: int, repeats: int) -> dict[str, Any]:
     """Return all figures."""
     needed = size_mb * MEBIBYTE * 5 // 2
     if shutil.disk_usage(directory).free < needed:
@@ -91,28 +104,30 @@ def measure(directory: Path, size_mb: int, repeats: int) -> dict[str, object]:
     small, large = directory / "traces-small.jsonl", directory / "traces-large.jsonl"
     generate(small, max(size_mb // 16, 1))
     records = generate(large, size_mb)
-    baseline = run_median(["wc", "-l", str(large)], repeats)[0]
-    readings = [
-        reading(name, command, large, baseline, repeats)
-        for name, command in commands(large).items()
+    rounds = [
+        {name: run_once(command) for name, command in commands(large).items()}
+        for _ in range(repeats)
     ]
-    readings.append(prune_reading(large, baseline))
+    rounds[0] |= {PRUNE: run_once(door("--prune-days", large, str(DAYS / 2)))}
+    readings = summarise(rounds)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "records": records,
         "size_mib": size_mb,
-        "wc_seconds": baseline,
-        "small_report_peak_mib": run_once(door("--report", small))[1],
+        "load": round(os.getloadavg()[2], 1),
+        "own_peak_mib": own_peak_mib(),
+        "small_report_peak_mib": run_once(door("--report", small)).peak_mib,
         "readings": [asdict(one) for one in readings],
         "writings": [asdict(one) for one in writings(directory)],
     }
 
 
 def commands(path: Path) -> dict[str, list[str]]:
-    """Return what is timed on the file."""
+    """Return what is timed on the file, the baseline first."""
     return {
+        BASELINE: ["wc", "-l", str(path)],
         "json.loads of every line": [sys.executable, "-c", PARSE, str(path)],
         "--report": door("--report", path),
         "--check": door("--check", path),
@@ -120,37 +135,32 @@ def commands(path: Path) -> dict[str, list[str]]:
     }
 
 
-def door(action: str, path: Path) -> list[str]:
+def door(action: str, path: Path, *values: str) -> list[str]:
     """Return the command line of a trace command."""
-    return [sys.executable, str(DOOR), action, str(path)]
+    return [sys.executable, str(DOOR), action, *values, str(path)]
 
 
-def reading(
-    name: str, command: list[str], path: Path, baseline: float, repeats: int
-) -> Reading:
-    """Time one command."""
-    seconds, peak = run_median(command, repeats)
-    size = path.stat().st_size / MEBIBYTE
-    return Reading(name, seconds, seconds / baseline, peak, size / seconds)
+def summarise(rounds: Sequence[dict[str, Run]]) -> list[Reading]:
+    """Return medians over the rounds; a prune changes the file and has one run."""
+    medians = {}
+    for name in rounds[0]:
+        runs = [one[name] for one in rounds if name in one]
+        medians[name] = Run(
+            statistics.median(run.seconds for run in runs),
+            statistics.median(run.cpu_seconds for run in runs),
+            max(run.peak_mib for run in runs),
+        )
+    baseline = medians[BASELINE].cpu_seconds
+    return [
+        Reading(
+            name, run.seconds, run.cpu_seconds, run.cpu_seconds / baseline, run.peak_mib
+        )
+        for name, run in medians.items()
+    ]
 
 
-def prune_reading(path: Path, baseline: float) -> Reading:
-    """Time a prune that removes the older half; it changes the file, so run once."""
-    size = path.stat().st_size / MEBIBYTE
-    command = [sys.executable, str(DOOR), "--prune-days", str(DAYS / 2), str(path)]
-    seconds, peak = run_once(command)
-    name = "--prune-days, half of it old"
-    return Reading(name, seconds, seconds / baseline, peak, size / seconds)
-
-
-def run_median(command: list[str], repeats: int) -> tuple[float, float]:
-    """Return the median of the seconds and the highest peak memory of several runs."""
-    runs = [run_once(command) for _ in range(repeats)]
-    return statistics.median(run[0] for run in runs), max(run[1] for run in runs)
-
-
-def run_once(command: list[str]) -> tuple[float, float]:
-    """Return the seconds and the peak resident MiB of one run."""
+def run_once(command: list[str]) -> Run:
+    """Run a command to its end."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -159,7 +169,14 @@ def run_once(command: list[str]) -> tuple[float, float]:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
     unit = 1 if sys.platform == "darwin" else 1024
-    return elapsed, usage.ru_maxrss * unit / MEBIBYTE
+    peak_mib = usage.ru_maxrss * unit / MEBIBYTE
+    return Run(elapsed, usage.ru_utime + usage.ru_stime, peak_mib)
+
+
+def own_peak_mib() -> float:
+    """Return what every child is charged with at least: it starts as our copy."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEBIBYTE
 
 
 def generate(path: Path, size_mb: int) -> int:
@@ -232,43 +249,55 @@ def writings(directory: Path) -> list[Writing]:
 
 
 def time_calls(way: str, call: Callable[[], None], calls: int = 5_000) -> Writing:
-    """Time one call after the other."""
-    times = []
+    """Time one call after the other, by the clock and by the processor's."""
+    wall, processor = [], []
     for _ in range(calls):
-        started = time.perf_counter()
+        started, worked = time.perf_counter_ns(), time.thread_time_ns()
         call()
-        times.append((time.perf_counter() - started) * 1e6)
-    times.sort()
-    ranks = [times[int(calls * share) - 1] for share in (0.5, 0.95, 0.99)]
-    return Writing(way, calls, *ranks)
+        processor.append(time.thread_time_ns() - worked)
+        wall.append(time.perf_counter_ns() - started)
+
+    def microseconds(values: list[int], share: float) -> float:
+        return sorted(values)[int(len(values) * share) - 1] / 1000
+
+    return Writing(
+        way,
+        calls,
+        microseconds(wall, 0.5),
+        microseconds(wall, 0.95),
+        microseconds(processor, 0.99),
+    )
 
 
-def markdown(result: dict[str, object]) -> str:
+def markdown(result: dict[str, Any]) -> str:
     """Return the figures as a page."""
-    readings = [Reading(**one) for one in rows(result, "readings")]
-    writes = [Writing(**one) for one in rows(result, "writings")]
+    readings = [Reading(**one) for one in result["readings"]]
+    writes = [Writing(**one) for one in result["writings"]]
     lines = [
         "# Traces: what reading and writing cost",
         "",
         f"{result['date']}, {result['machine']}, Python {result['python']}. "
-        f"{result['records']:,} records in {result['size_mib']:,} MiB; `wc -l` reads "
-        f"them in {result['wc_seconds']:.2f} s. Seconds are medians.",
+        f"{result['records']:,} records in {result['size_mib']:,} MiB. Medians; the "
+        f"machine had a load of {result['load']}, and ratios are of processor time.",
         "",
-        "| over the file | seconds | × `wc -l` | MiB/s | peak MiB |",
+        "| over the file | seconds | CPU seconds | × `wc -l` | peak MiB |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {one.command} | {one.seconds:.1f} | {one.times_wc:.0f} "
-            f"| {one.mib_per_second:.0f} | {one.peak_mib:.0f} |"
+            f"| {one.command} | {one.seconds:.2f} | {one.cpu_seconds:.2f} "
+            f"| {one.times_wc:.0f} | {one.peak_mib:.0f} |"
             for one in readings
         ),
         "",
         f"A report over a sixteenth of the file peaks at "
-        f"{result['small_report_peak_mib']:.0f} MiB.",
+        f"{result['small_report_peak_mib']:.0f} MiB. A peak of "
+        f"{result['own_peak_mib']:.0f} MiB or less is the benchmark's own, which its "
+        "children start with.",
         "",
-        "| per call | p50 µs | p95 µs | p99 µs |",
+        "| per call | p50 µs | p95 µs | p99 CPU µs |",
         "|---|---:|---:|---:|",
         *(
-            f"| {one.way} | {one.p50_us:.0f} | {one.p95_us:.0f} | {one.p99_us:.0f} |"
+            f"| {one.way} | {one.p50_us:.0f} | {one.p95_us:.0f} "
+            f"| {one.p99_cpu_us:.0f} |"
             for one in writes
         ),
         "",
@@ -276,12 +305,6 @@ def markdown(result: dict[str, object]) -> str:
         f"--size-mb {result['size_mib']}`.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def rows(result: dict[str, object], name: str) -> list[dict[str, object]]:
-    """Return a table of the result."""
-    table = result[name]
-    return table if isinstance(table, list) else []
 
 
 if __name__ == "__main__":

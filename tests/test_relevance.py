@@ -1,0 +1,50 @@
+"""The sum of what speaks for a passage."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docs_rag.relevance import Signals, relevance
+
+SPREAD = 0.05
+
+
+def test_words_lift_a_passage_over_a_nearer_one() -> None:
+    """A passage that holds the words beats one that is a little nearer in meaning."""
+    near = Signals("a.md", body=0.42, heading=0.3)
+    holds = Signals("b.md", body=0.40, heading=0.3, words=0.5, page=0.5)
+    first, second = relevance([near, holds], SPREAD)
+
+    assert second > first
+
+
+def test_the_page_around_it_speaks_for_a_passage() -> None:
+    """Of two equal passages the one on a page about the topic wins."""
+    signals = [
+        Signals("about.md", body=0.4),
+        Signals("about.md", body=0.6),
+        Signals("mentions.md", body=0.4),
+    ]
+    scores = relevance(signals, SPREAD)
+
+    assert scores[0] > scores[2]
+
+
+def test_a_passage_without_a_vector_is_not_left_out() -> None:
+    """What only words found counts as far in meaning, and still has a score."""
+    with_vector, without = relevance(
+        [Signals("a.md", body=0.3), Signals("b.md", words=0.9)], SPREAD
+    )
+
+    assert without > with_vector
+
+
+@given(st.floats(0.01, 10))
+def test_the_unit_of_similarity_does_not_matter(factor: float) -> None:
+    """A model whose cosines are all twice as wide orders the passages alike."""
+    bodies = (0.3, 0.5, 0.1)
+    plain = relevance([Signals(f"{b}.md", b) for b in bodies], SPREAD)
+    scaled = relevance(
+        [Signals(f"{b}.md", b * factor) for b in bodies], SPREAD * factor
+    )
+
+    assert all(abs(a - b) < 1e-6 for a, b in zip(plain, scaled, strict=True))
