@@ -159,10 +159,10 @@ def _cost_between(lines: Lines, previous: Block | None, block: Block) -> float:
         return AFTER_HEAD
     if block.kind is BlockKind.HEADING:
         return BEFORE_SECTION
-    opened = previous.kind not in _VERBATIM and _OPENER.fullmatch(
-        lines.line(previous.last)
-    )
-    if opened or _CLOSER.fullmatch(lines.line(block.first)):
+    before, after = lines.line(previous.last), lines.line(block.first)
+    opened = previous.kind not in _VERBATIM and _OPENER.fullmatch(before)
+    # `:::` ends with a colon, too.
+    if _CLOSER.fullmatch(after) or (opened and not _CLOSER.fullmatch(before)):
         return AFTER_OPENER
     continues = block.silent or block.kind in _CONTINUATIONS
     return BEFORE_CONTINUATION if continues else 0.0
@@ -172,23 +172,17 @@ def _bind_footnotes(
     lines: Lines, blocks: Sequence[Block], atoms: list[Atom], max_chars: int
 ) -> None:
     """Make cuts dear between a footnote and the sentence that cites it."""
-    if not any(block.kind is BlockKind.FOOTNOTE for block in blocks):
+    notes = {block.first: block for block in blocks if block.kind is BlockKind.FOOTNOTE}
+    if not notes:
         return
     cited: dict[str, int] = {}
     reach_ends = [0] * len(atoms)
-    position = 0
-    notes = {block.first: block for block in blocks if block.kind is BlockKind.FOOTNOTE}
-    sections = {block.first for block in blocks if block.kind is BlockKind.HEADING}
     for position, atom in enumerate(atoms):
-        if atom.first in sections:
-            cited.clear()
         labels = _NOTE_LABEL.findall(lines.text(atom.first, atom.last))
-        note = notes.get(atom.first)
-        start = cited.get(labels[0]) if note and labels else None
-        if note and start is not None:
+        if labels and (note := notes.get(atom.first)):
+            start = cited.get(labels.pop(0), position)
             if lines.size(atoms[start].first, note.last) <= max_chars:
-                reach_ends[start] = max(reach_ends[start], position)
-            labels = labels[1:]
+                reach_ends[start] = position
         cited.update(dict.fromkeys(labels, position))
     reach = 0
     for position, atom in enumerate(atoms):

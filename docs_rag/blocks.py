@@ -8,9 +8,8 @@ whoever walks the tree meets every line of prose exactly once.
 Only block structure is parsed: inline parsing, the slow half, is done for headings
 alone. Some of markdown-it's habits are replaced. Beyond its nesting limit it skips to
 the end of the document; here a list, quote or footnote at that depth is plain text and
-its surroundings stand. A table is one token, not one for each cell. Two searches that
-take quadratic time on hostile input, for the end of a quote and for that of a link
-label, are bounded.
+its surroundings stand. A table is one token, not one for each cell. And the search for
+the end of a quote, which takes quadratic time on hostile input, is bounded.
 """
 
 import enum
@@ -21,7 +20,7 @@ from functools import partial
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, blockquote, list_block, reference, table
+from markdown_it.rules_block import StateBlock, blockquote, list_block, table
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 from mdit_py_plugins.footnote import footnote_plugin
@@ -139,13 +138,6 @@ def _windowed_quote(state: StateBlock, start: int, end: int, silent: bool) -> bo
         window *= 8
 
 
-def _one_line_label(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    # A label that spans lines is not worth the superlinear search for its end.
-    line_end = state.eMarks[start]
-    labelled = state.src.find("]:", state.bMarks[start], line_end) >= 0
-    return labelled and reference(state, start, end, silent)
-
-
 def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Find a table and its end as markdown-it does, and push one token for it."""
     if not table(state, start, end, True):
@@ -183,7 +175,6 @@ def _build_parser() -> MarkdownIt:
         ("list", partial(_shallow, list_block), [*paragraph, "blockquote"]),
         ("blockquote", _windowed_quote, anything),
         ("footnote_def", partial(_shallow, footnote_def), paragraph),
-        ("reference", _one_line_label, []),
     ):
         parser.block.ruler.at(name, rule, {"alt": interrupts})
     return parser
@@ -238,7 +229,8 @@ class _Builder:
         stack: list[tuple[Block, list[Block]]] = [(root, [])]
         for token, following in pairwise([*tokens, Token("end", "", 0)]):
             if token.type in _CONTAINERS:
-                stack.append((self._span(token, _CONTAINERS[token.type]), []))
+                block = Block(_CONTAINERS[token.type], *self._span(token))
+                stack.append((block, []))
             elif token.type in _CLOSINGS:
                 block, children = stack.pop()
                 stack[-1][1].append(replace(block, children=tuple(children)))
@@ -246,37 +238,37 @@ class _Builder:
                 stack[-1][1].append(self._leaf(token, following))
         return self._tiled(replace(root, children=tuple(stack[0][1]))).children
 
-    def _span(self, token: Token, kind: BlockKind) -> Block:
+    def _span(self, token: Token) -> tuple[int, int]:
         start, end = token.map or (0, 1)
         first = start + self.first
-        return Block(kind, first, self.lines.last_solid(first, end + self.first - 1))
+        return first, self.lines.last_solid(first, end + self.first - 1)
 
     def _leaf(self, token: Token, following: Token) -> Block:
-        block = self._span(token, _LEAVES[token.type])
-        match block.kind:
+        kind = _LEAVES[token.type]
+        first, last = self._span(token)
+        match kind:
             case BlockKind.HEADING:
-                level = int(token.tag[1:]) if token.level == 0 else 0
-                return replace(
-                    block,
-                    level=level,
+                return Block(
+                    kind,
+                    first,
+                    last,
+                    level=int(token.tag[1:]) if token.level == 0 else 0,
                     source=following.content,
-                    heading_line=block.first,
+                    heading_line=first,
                 )
             case BlockKind.FENCE:
-                return self._fence(block, token)
+                return self._fence(token, first, last)
             case BlockKind.TABLE:
-                head_last = min(block.first + 1, block.last)
-                lead = self.lines.text(block.first, head_last)
-                return replace(block, head_last=head_last, lead=lead)
-            case BlockKind.RULE | BlockKind.DEFINITION:
-                return replace(block, silent=True)
+                lead = self.lines.text(first, first + 1)
+                return Block(kind, first, last, head_last=first + 1, lead=lead)
             case BlockKind.HTML | BlockKind.PARAGRAPH:
-                return self._without_text(block)
+                return self._text_or_markup(kind, first, last)
             case _:
-                return block
+                silent = kind in {BlockKind.RULE, BlockKind.DEFINITION}
+                return Block(kind, first, last, silent=silent)
 
-    def _fence(self, block: Block, token: Token) -> Block:
-        opening = self.lines.line(block.first)
+    def _fence(self, token: Token, first: int, last: int) -> Block:
+        opening = self.lines.line(first)
         prefix, mark, info = opening.partition(token.markup)
         # `- ` before the opening belongs to the item's first line only.
         prefix = _CONTAINER_MARK.sub(" ", prefix)
@@ -284,27 +276,25 @@ class _Builder:
             prefix, info = prefix[:MAX_FENCE_LEAD_CHARS], ""
         start, end = token.map or (0, 1)
         closed = token.content.count("\n") < end - start - 1
-        return replace(
-            block,
-            head_last=block.first,
+        return Block(
+            BlockKind.FENCE,
+            first,
+            last,
+            head_last=first,
             lead=prefix + mark + info,
             tail=prefix + mark,
-            foot=block.last if closed else 0,
+            foot=last if closed else 0,
         )
 
-    def _without_text(self, block: Block) -> Block:
-        """Mark comments and anchors."""
-        if self.lines.size(block.first, block.last) > MAX_MARKUP_CHARS:
-            return block
-        text = self.lines.text(block.first, block.last)
-        if "<" not in text:
-            return block
-        rest = _COMMENT.sub("", text).strip()
-        if not rest:
-            return replace(block, silent=True)
-        if not _ANCHOR.sub("", rest).strip():
-            return replace(block, kind=BlockKind.ANCHOR, silent=True)
-        return block
+    def _text_or_markup(self, kind: BlockKind, first: int, last: int) -> Block:
+        """Make a block of text, or mark it as a comment or an anchor."""
+        silent = False
+        if self.lines.size(first, last) <= MAX_MARKUP_CHARS:
+            text = self.lines.text(first, last)
+            rest = _COMMENT.sub("", text).strip() if "<" in text else text
+            silent = not _ANCHOR.sub("", rest).strip()
+            kind = BlockKind.ANCHOR if silent and rest else kind
+        return Block(kind, first, last, silent=silent)
 
     def _tiled(self, parent: Block) -> Block:
         """Give lines that no child claims to the child after them, or the last one."""

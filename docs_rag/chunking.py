@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 # Raise it with any change that moves a chunk's bounds or text.
-CHUNKER_VERSION = 1
+CHUNKER_VERSION = 2
 
 # A smaller chunk has no room for a lead, a line and a tail.
 MIN_BUDGET_CHARS = 100
@@ -78,12 +78,9 @@ def chunk_markdown(
     """Cut ``text`` into passages; ``path`` only names a document without a title."""
     lines = Lines.from_text(text)
     front = read_front_matter(lines.lines)
-    body_first = front.line_count + 1
-    tree = parse_blocks(lines, body_first)
+    tree = parse_blocks(lines, front.line_count + 1)
     outline = build_outline(tree, lines.count)
-    spans: Iterator[Span] = iter(())
-    if not lines.is_blank_from(body_first):
-        spans = _spans(lines, outline, policy, front)
+    spans = _spans(lines, outline, policy, front)
     return ChunkedDocument(
         title=front.title or _first_title(outline) or PurePosixPath(path).stem,
         description=front.description,
@@ -123,7 +120,6 @@ def _run_spans(
         lines=lines,
         atoms=build_atoms(lines, blocks, policy.max_chars, lead_chars),
         max_chars=policy.max_chars,
-        min_chars=policy.min_chars,
         overlap_chars=min(policy.overlap_chars, policy.max_chars // 3),
         lead=lead,
     ).spans()

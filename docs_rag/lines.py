@@ -99,7 +99,3 @@ class Lines:
     def is_blank(self, number: int) -> bool:
         """Tell whether a line shows nothing."""
         return self.solid[number] != number
-
-    def is_blank_from(self, first: int) -> bool:
-        """Tell whether no line from ``first`` on shows anything."""
-        return self.solid[-1] < first

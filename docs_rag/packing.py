@@ -51,22 +51,21 @@ class Packer:
     lines: Lines
     atoms: list[Atom]
     max_chars: int
-    min_chars: int
     overlap_chars: int
     lead: str = ""
 
     def spans(self) -> Iterator[Span]:
         """Yield the spans in order."""
-        start = previous = 0
+        start = 0
         for end in self._stretch_ends():
             while start < end:
                 if self._size(start, start) > self.max_chars:
                     yield from self._pieces(start)
                     stop = start + 1
                 else:
-                    stop, repeated = self._next_cut(previous, start, end)
+                    stop, repeated = self._next_cut(start, end)
                     yield self._span(start - repeated, stop)
-                previous, start = start, stop
+                start = stop
 
     def _stretch_ends(self) -> Iterator[int]:
         """Yield where lines that are too long interrupt the atoms, and the end."""
@@ -87,9 +86,9 @@ class Packer:
         lead, tail = self._lead(start), self.atoms[stop - 1].tail
         return sum(len(part) + 1 for part in (lead, tail) if part)
 
-    def _next_cut(self, previous: int, start: int, end: int) -> tuple[int, int]:
+    def _next_cut(self, start: int, end: int) -> tuple[int, int]:
         """Return where the span from ``start`` stops, and how many atoms it repeats."""
-        repeated = self._repeatable(previous, start)
+        repeated = self._repeatable(start)
         if self._size(start, end - 1) + self._extra(start, end) <= self.max_chars:
             stop = end
         else:
@@ -114,22 +113,21 @@ class Packer:
             size = self._size(start, stop - 1) + self._extra(start, stop)
             if size > room:
                 continue
-            crumb = max(0.0, 1 - self._size(stop, end - 1) / max(1, self.min_chars))
-            cost = atoms[stop].cost + 2 * (size / fair - 1) ** 2 + crumb
+            cost = atoms[stop].cost + 2 * (size / fair - 1) ** 2
             if cost <= best_cost:
                 best_stop, best_cost = stop, cost
         return best_stop
 
-    def _repeatable(self, previous: int, start: int) -> int:
+    def _repeatable(self, start: int) -> int:
         """Count the atoms before ``start`` that may be repeated in front of it."""
         owner = self.atoms[start].owner
         count = 0
-        while owner is not None and start - count - 1 > previous:
-            atom = self.atoms[start - count - 1]
-            if atom.owner is not owner or atom.keeps_next:
-                break
-            if self._size(start - count - 1, start - 1) > self.overlap_chars:
-                break
+        while (
+            owner is not None
+            and start > count
+            and self.atoms[start - count - 1].owner is owner
+            and self._size(start - count - 1, start - 1) <= self.overlap_chars
+        ):
             count += 1
         return count
 

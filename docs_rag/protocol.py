@@ -71,10 +71,17 @@ class _OverdueError(Exception):
 
 
 def build_server(
-    service: Service, transport: Transport, call_seconds: int = CALL_SECONDS
+    service: Service,
+    transport: Transport,
+    workers: Workers | None = None,
+    call_seconds: int = CALL_SECONDS,
 ) -> Server[Any]:
-    """Build the protocol server over ``service``, with nothing that is not offered."""
-    handlers = _Handlers(service, transport, call_seconds)
+    """
+    Build the protocol server over ``service``, with nothing that is not offered.
+
+    ``workers`` make the calls; whoever holds them can give up those under way.
+    """
+    handlers = _Handlers(service, transport, workers or Workers(), call_seconds)
     return Server(
         service.corpus.server_name,
         version=__version__,
@@ -93,12 +100,16 @@ class _Handlers:
     """What the server does for each kind of request."""
 
     def __init__(
-        self, service: Service, transport: Transport, call_seconds: int
+        self,
+        service: Service,
+        transport: Transport,
+        workers: Workers,
+        call_seconds: int,
     ) -> None:
         self._service = service
         self._transport = transport
+        self._workers = workers
         self._call_seconds = call_seconds
-        self._workers = Workers()
 
     async def list_tools(
         self, ctx: Context, params: PaginatedRequestParams | None

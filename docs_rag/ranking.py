@@ -6,7 +6,7 @@ order is total, so the same input gives the same output on any machine.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -86,21 +86,3 @@ def take_turns(passes: Sequence[Sequence[Fused[Key]]]) -> list[Fused[Key]]:
             if key is not None:
                 taken[key] = None
     return [best[key] for key in taken]
-
-
-def defer_repeats(
-    order: Sequence[Fused[Key]], group_of: Callable[[Key], Hashable], limit: int
-) -> list[Fused[Key]]:
-    """
-    Move a group's keys beyond its first ``limit`` behind everybody else's.
-
-    One long page holds many passages about its topic, and they would fill an answer:
-    the second page is worth more than the fourth passage of the first.
-    """
-    seen: dict[Hashable, int] = {}
-    kept, deferred = [], []
-    for fused in order:
-        group = group_of(fused.key)
-        seen[group] = seen.get(group, 0) + 1
-        (kept if seen[group] <= limit else deferred).append(fused)
-    return [*kept, *deferred]

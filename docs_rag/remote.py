@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 BATCH_TEXTS = 32
 BATCH_CHARS = 48_000
 
+# A question has no more phrasings: whoever asks with more texts at once, as the
+# calibration of an index does, is not waiting for an answer.
+MOST_PHRASINGS = 16
+
 # What any server embeds, if it embeds at all.
 _CANARY = "documentation"
-_CANARY_PATIENCE = Patience(
-    tries=5, read_seconds=30, total_seconds=30, input_tries=1
-)
+_CANARY_PATIENCE = Patience(tries=5, read_seconds=30, total_seconds=30, input_tries=1)
 
 # Long texts that break a server would otherwise be tried, and waited for, thrice.
-_PROBE_PATIENCE = Patience(
-    tries=5, read_seconds=120, total_seconds=300, input_tries=2
-)
+_PROBE_PATIENCE = Patience(tries=5, read_seconds=120, total_seconds=300, input_tries=2)
 
 _PIECES = re.compile(r"([A-Za-z]+)|(\s+)|([^\x00-\x7f]+)|.", re.ASCII | re.DOTALL)
 _VOWELS = frozenset("aeiouAEIOU")
@@ -135,7 +135,9 @@ class HttpEmbedder:
 
     def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
         """Embed in batches; ``TextRefusedError`` names a text that is to blame."""
-        return self._embed(texts, purpose, PATIENCE[purpose])
+        waiting = purpose is Purpose.QUERY and len(texts) <= MOST_PHRASINGS
+        patience = PATIENCE[Purpose.QUERY if waiting else Purpose.PASSAGE]
+        return self._embed(texts, purpose, patience)
 
     def _embed(
         self, texts: Sequence[str], purpose: Purpose, patience: Patience
@@ -143,7 +145,7 @@ class HttpEmbedder:
         prefix = self._prefixes.of(purpose)
         prepared = [prepare(text, prefix) for text in texts]
         # No time to find out on behalf of a query whose fault a refusal is.
-        alive = purpose is Purpose.QUERY
+        alive = patience is PATIENCE[Purpose.QUERY]
         asking = _Asking(self._endpoint, patience, self._check_width, alive)
         parts = [asking.ask(prepared[a:b], a) for a, b in _batches(prepared)]
         if not parts:

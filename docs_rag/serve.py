@@ -5,12 +5,14 @@ The composition root: everything meets here. HTTP is stateless, so a client surv
 a restart; the index is opened once a process, whatever the transport.
 """
 
+import asyncio
 import functools
 import logging
+import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -21,6 +23,7 @@ from mcp.server import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -29,7 +32,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docs_rag.admission import HTTP_ROUTES, SSE_ROUTES, Policy
 from docs_rag.config import Settings, Transport
-from docs_rag.errors import DocsRagError
+from docs_rag.errors import EXIT_DONE, DocsRagError
 from docs_rag.guard import Guard
 from docs_rag.listener import listening, uvicorn_options
 from docs_rag.netguard import Binding, decide_binding, require_token
@@ -42,16 +45,24 @@ logger = logging.getLogger(__name__)
 
 # What stands for the port in a policy over a unix socket, where there is none.
 _NO_PORT = 80
+# How long a call that is under way may still take when the server is told to stop.
+# uvicorn's own limit (``shutdown_seconds``) comes later, and cuts off.
+_GRACE_SECONDS = 2.0
+
+Handler = Callable[[int, FrameType | None], None]
 
 
-def build_app(service: Service, policy: Policy, transport: Transport) -> Guard:
+def build_app(
+    service: Service, policy: Policy, transport: Transport, workers: Workers
+) -> Guard:
     """Build the whole ASGI application: the guard, and the protocol behind it."""
     readyz = functools.partial(_readyz, service, Workers())
     probes = [
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
     ]
-    return guarded(build_server(service, transport), policy, transport, probes)
+    server = build_server(service, transport, workers)
+    return guarded(server, policy, transport, probes)
 
 
 def guarded(
@@ -152,8 +163,13 @@ def _run_stdio(settings: Settings) -> None:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
+    def stop(number: int, frame: FrameType | None) -> None:
+        # A thread waits for standard input, and only its end would wake it.
+        os._exit(EXIT_DONE)
+
     try:
-        anyio.run(converse)
+        with _handling({signal.SIGTERM: stop, signal.SIGINT: stop}):
+            anyio.run(converse)
     finally:
         service.close()
 
@@ -176,9 +192,16 @@ def _run_http(
         with listening(binding, settings.port) as sockets:
             port = _NO_PORT if binding.unix_path else sockets[0].getsockname()[1]
             policy = Policy(binding, port, settings.auth_token, routes)
-            guard = build_app(service, policy, settings.transport)
-            server = _Server(uvicorn.Config(guard, **uvicorn_options(policy)))
-            server.on_started = functools.partial(on_listening, _url(binding, policy))
+            workers = Workers()
+            guard = build_app(service, policy, settings.transport, workers)
+            server = _Server(
+                uvicorn.Config(guard, **uvicorn_options(policy)),
+                on_started=lambda: on_listening(_url(binding, policy)),
+                on_grace_over=workers.give_up,
+            )
+            if settings.transport is Transport.STREAMABLE_HTTP:
+                # Or every answer under way would be cut off at once.
+                AppStatus.enable_automatic_graceful_drain = False
             _start_warm_up(service)
             with _signals(server, guard, reload_token):
                 server.run(sockets=sockets)
@@ -187,15 +210,32 @@ def _run_http(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which tells when connections are accepted."""
+    """uvicorn's server, which tells when it accepts and when it must be done."""
 
-    on_started: Callable[[], None]
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_started: Callable[[], None],
+        on_grace_over: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+        self._on_grace_over = on_grace_over
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections, and say so."""
         await super().startup(sockets)
         if self.started and not self.should_exit:
-            self.on_started()
+            self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, let what is under way finish, but not for long."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(_GRACE_SECONDS, self._on_grace_over)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
 
 
 def _url(binding: Binding, policy: Policy) -> str:
@@ -239,6 +279,12 @@ def _signals(
             logger.error("SIGHUP: the old token stays: %s", error)
 
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: renew}
+    with _handling(handlers):
+        yield
+
+
+@contextmanager
+def _handling(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     before = {number: signal.signal(number, h) for number, h in handlers.items()}
     try:
         yield

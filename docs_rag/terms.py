@@ -85,7 +85,7 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
         unknown=unknown,
         ceiling=_ceiling((frequencies[stems[t]] for t in chosen), chunk_count),
         page_ceiling=_ceiling(page_frequencies.values(), page_count),
-        substrings=_substrings(query, unknown),
+        substrings=_substrings(query, frozenset() if is_other else unknown),
         is_readable=is_readable,
         has_content=bool(content) or _is_heading(store, query),
         is_noise=not is_readable and not known and not is_other_language(tokens),
@@ -117,18 +117,19 @@ def _telling(
     return [token for token in tokens if token in kept]
 
 
-def _substrings(query: str, unknown: frozenset[str]) -> tuple[str, ...]:
+def _substrings(query: str, parts: frozenset[str]) -> tuple[str, ...]:
     """
     Return what to ask the trigram index for.
 
     A plain word that the word index knows is found there, cheaper and stemmed; this
     index is for names with signs in them, for scripts without blanks, and for words
-    that may be part of a longer one.
+    that may be part of a longer one: ``parts``, none where they are of another
+    language.
     """
     asked = (
         piece
         for piece in query_substrings(query)
-        if piece in unknown or not (piece.isascii() and piece.isalnum())
+        if piece in parts or not (piece.isascii() and piece.isalnum())
     )
     return tuple(asked)[:_MAX_SUBSTRINGS]
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from docs_rag import __version__
 from docs_rag.config import load_settings
+from docs_rag.embedding import StubEmbedder
+from docs_rag.errors import EmbeddingError
 from docs_rag.indexer import index_corpus
-from docs_rag.records import Match
+from docs_rag.records import EmbeddingBatch, Match, Purpose
 from docs_rag.retrieval import Retriever, ask
 from docs_rag.service import embedder_for
 from docs_rag.vectors import ResidentVectors
@@ -32,8 +34,22 @@ from eval.metrics import (
 
 DEPTHS = (1, 3, 5, 10)
 PASSAGE_DEPTH = 5
+# The setting that answers by words alone.
+WORDS = "words"
+# No question with all its phrasings is as many texts as the calibration asks at once.
+_CALIBRATION_BATCH = 50
 # Text is not the question here: let no hit fall out for its length.
 _MAX_CHARS = 1_000_000
+
+
+class _Silent(StubEmbedder):
+    """Embeds the corpus and no question, as a model does that is gone by then."""
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
+        """Fail for whatever is asked after calibration: one question at a time."""
+        if purpose is Purpose.QUERY and len(texts) < _CALIBRATION_BATCH:
+            raise EmbeddingError("this setting has no meaning, only words")
+        return StubEmbedder.embed(self, texts, purpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +113,12 @@ def measure(
 
     ``environ`` are docs-rag's own variables: RAG_DIR, RAG_CORPUS, RAG_EMBED_BACKEND …
     """
-    settings = load_settings(environ)
+    words_only = environ.get("RAG_EMBED_BACKEND") == WORDS
+    settings = load_settings(
+        {**environ, "RAG_EMBED_BACKEND": "stub"} if words_only else environ
+    )
     corpus = settings.chosen()
-    embedder = embedder_for(settings)
+    embedder = _Silent() if words_only else embedder_for(settings)
     say(f"{name}: indexing {corpus.name}")
     report = index_corpus(corpus, embedder)
     retriever = Retriever(
@@ -116,7 +135,9 @@ def measure(
         name=name,
         corpus=corpus.name,
         commit=status.commit or _commit_of(corpus.directory),
-        model=f"{embedder.identity.backend}:{embedder.identity.model}",
+        model=WORDS
+        if words_only
+        else f"{embedder.identity.backend}:{embedder.identity.model}",
         version=__version__,
         date=datetime.date.today().isoformat(),
         files=status.files,

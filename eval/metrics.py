@@ -91,7 +91,7 @@ def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
         return 1.0
     seen = abs(sum(differences)) - 1e-12
     if len(differences) <= 12:
-        count = 2 ** len(differences)
+        count = 1 << len(differences)
         sums = (
             sum(d if mask >> i & 1 else -d for i, d in enumerate(differences))
             for mask in range(count)

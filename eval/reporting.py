@@ -71,8 +71,12 @@ def _facts(run: Run) -> dict[str, object]:
     }
 
 
-def as_markdown(runs: Sequence[Run], command: str) -> str:
-    """Return a report: facts, families, comparison, misses, every question."""
+def as_markdown(runs: Sequence[Run], command: str, *, ids_only: bool = False) -> str:
+    """
+    Return a report: facts, families, comparison, misses, every question.
+
+    With ``ids_only`` no question is quoted, for sets that may not be passed on.
+    """
     first = runs[0]
     parts = [f"# Retrieval over {first.corpus}", f"```bash\n{command}\n```"]
     for run in runs:
@@ -82,7 +86,7 @@ def as_markdown(runs: Sequence[Run], command: str) -> str:
         parts += ["## Side by side", _comparison(runs)]
     for run in runs:
         suffix = f": {run.name}" if len(runs) > 1 else ""
-        parts += [f"## Misses{suffix}", _misses(run)]
+        parts += [f"## Misses{suffix}", _misses(run, ids_only)]
     parts += ["## Every question", _questions(runs)]
     return "\n\n".join(parts) + "\n"
 
@@ -155,7 +159,10 @@ def _inverse(run: Run) -> list[float]:
     return [reciprocal(outcome.rank) for outcome in run.families()["all"]]
 
 
-def _misses(run: Run) -> str:
+def _misses(run: Run, ids_only: bool) -> str:
+    def asked(outcome: Outcome) -> str:
+        return outcome.case.id if ids_only else _cell(outcome.case.query)
+
     rows = [
         "| question | rank | expected | in front of it |",
         "|---|---|---|---|",
@@ -165,11 +172,11 @@ def _misses(run: Run) -> str:
             continue
         ahead = outcome.paths[: (outcome.rank or 4) - 1][:3]
         rows.append(
-            f"| {_cell(outcome.case.query)} | {outcome.rank or 'not found'} | "
+            f"| {asked(outcome)} | {outcome.rank or 'not found'} | "
             f"{outcome.case.expected[0]} | {', '.join(ahead)} |"
         )
     wrong = [o for o in run.outcomes if _is_misjudged(o)]
-    verdicts = "\n".join(f"- `{o.match.value}`: {_cell(o.case.query)}" for o in wrong)
+    verdicts = "\n".join(f"- `{o.match.value}`: {asked(o)}" for o in wrong)
     table = "\n".join(rows) if len(rows) > 2 else "None: every page came first."
     return table + (f"\n\nWrong verdicts:\n\n{verdicts}" if wrong else "")
 

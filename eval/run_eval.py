@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GoldenError, DocsRagError) as error:
         print(f"eval: {error}", file=sys.stderr)
         return 2
-    report = as_markdown(runs, command.strip())
+    report = as_markdown(runs, command.strip(), ids_only=arguments.ids_only)
     if arguments.report:
         arguments.report.write_text(report, encoding="utf-8")
     if arguments.json:
@@ -85,13 +85,16 @@ def _parser() -> argparse.ArgumentParser:
         "--compare",
         type=lambda text: text.split(","),
         default=["builtin"],
-        help="settings to measure, side by side: builtin, stub, fastembed, openai, or "
-        "fastembed=MODEL, openai=MODEL, fastembed=/folder/of/a/model",
+        help="settings to measure, side by side: builtin, words (no model), stub, "
+        "fastembed, openai, or fastembed=MODEL, openai=MODEL, fastembed=/model/folder",
     )
     parser.add_argument(
         "--work", type=Path, help="where indexes are kept from run to run"
     )
     parser.add_argument("--report", type=Path, help="write the report here too")
+    parser.add_argument(
+        "--ids-only", action="store_true", help="quote no question in the report"
+    )
     parser.add_argument("--json", type=Path, help="write everything measured here")
     for gate, number, is_least in _GATES:
         bound = "fail below" if is_least else "fail above"

@@ -26,6 +26,7 @@ def shape(blocks: tuple[Block, ...]) -> list[tuple[str, int, int]]:
         ("> a\nlazy\n\nb", [("quote", 1, 2), ("paragraph", 4, 4)]),
         ("|a|b|\n|-|-|\n|1|2|\n\nc", [("table", 1, 3), ("paragraph", 5, 5)]),
         ("|a|b|\n|-|-|\n# c", [("table", 1, 2), ("heading", 3, 3)]),
+        ("|a|b|\n|-|-|\n|1|2|\n    c", [("table", 1, 3), ("code", 4, 4)]),
         ("```\na\n\n```\nb", [("fence", 1, 4), ("paragraph", 5, 5)]),
         ("~~~\na", [("fence", 1, 2)]),
         ("    a\n\n    b\n\nc", [("code", 1, 3), ("paragraph", 5, 5)]),
@@ -81,6 +82,15 @@ def test_frame_of_a_fence(text: str, lead: str, tail: str, foot: int) -> None:
     (fence,) = parse(text)
 
     assert (fence.lead, fence.tail, fence.foot) == (lead, tail, foot)
+
+
+def test_where_a_fence_is_open() -> None:
+    """Lines of a quote below a fence are no part of the fence."""
+    (quote,) = parse("> ```\n> a\n> ```\n>\n>")
+    (fence,) = quote.children
+
+    assert [n for n in range(1, 6) if fence.is_open_before(n)] == [2, 3]
+    assert [n for n in range(1, 6) if fence.is_open_after(n)] == [1, 2]
 
 
 def test_frame_of_a_nested_fence() -> None:

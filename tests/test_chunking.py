@@ -130,13 +130,15 @@ def test_front_matter_is_text_of_the_first_chunk_only() -> None:
     assert all("weight" not in chunk.text for chunk in document.chunks)
 
 
-def test_front_matter_counts_towards_the_first_chunk() -> None:
+@pytest.mark.parametrize(
+    "body", [numbered(20), numbered(8), "# A\n\nx\n\n# B\n\n" + "w" * 90]
+)
+def test_front_matter_counts_towards_the_first_chunk(body: str) -> None:
     """The first passage fits although it is introduced."""
-    text = f"---\ntitle: {'t' * 50}\n---\n{numbered(20)}"
+    chunks = chunk_markdown(f"---\ntitle: {'t' * 60}\n---\n{body}", SMALL).chunks
 
-    chunks = chunk_markdown(text, SMALL).chunks
-
-    assert chunks[0].lead == "t" * 50
+    assert len(chunks) > 1
+    assert chunks[0].lead == "t" * 60
     assert all(len(chunk.text) <= 200 for chunk in chunks)
 
 
@@ -190,14 +192,23 @@ def test_small_sections_share_a_chunk() -> None:
     assert chunk.heading == "A > B | C"
 
 
-def test_heading_stays_with_its_text() -> None:
-    """A heading is followed by text even where the text is too long for one passage."""
-    text = f"# A\n\n{numbered(30)}\n\n## B\n\n```\n{numbered(30)}\n```\n"
-    document = chunk_markdown(text, SMALL)
+@pytest.mark.parametrize("count", [8, 9, 10, 30])
+def test_heading_stays_with_its_text(count: int) -> None:
+    """A heading is followed by text even where that just fits, or does not."""
+    lines = numbered(count)
+    document = chunk_markdown(f"# A\n\n{lines}\n\n## B\n\n```\n{lines}\n```\n", SMALL)
 
     assert "line 1 of" in chunk_with(document, "# A").body
     assert "line 1 of" in chunk_with(document, "## B").body
     assert all(len(chunk.text) <= 200 for chunk in document.chunks)
+
+
+@pytest.mark.parametrize("count", range(10, 34))
+def test_heading_of_a_joined_section_stays_with_its_text(count: int) -> None:
+    """Wherever a long section is cut, the small one joined to it stays whole."""
+    document = chunk_markdown(f"# A\n\n{numbered(count)}\n\n# B\n\nshort", SMALL)
+
+    assert "# B\n\nshort" in chunk_with(document, "# B").body
 
 
 def test_heading_over_a_long_line_shows_its_beginning() -> None:
@@ -209,6 +220,22 @@ def test_heading_over_a_long_line_shows_its_beginning() -> None:
     assert first.tail == (SENTENCE * 3).strip() + " …"
     assert second.body.startswith(SENTENCE.strip())
     assert len(first.text) <= 200
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("```" + "i" * 194, "code\n```"),
+        ("| a | b |\n|---|---|", "| " + "w" * 182 + " | c |"),
+    ],
+    ids=["fence", "row"],
+)
+def test_heading_shows_no_part_of_a_structure(first: str, second: str) -> None:
+    """What a heading shows of the next passage is text, not half a fence or row."""
+    chunk = chunk_markdown(f"# A\n\n{first}\n{second}", SMALL).chunks[0]
+
+    assert "```" not in chunk.text
+    assert all(n.endswith("|") for n in chunk.text.split("\n") if n.startswith("|"))
 
 
 def test_blocks_are_not_cut() -> None:
@@ -237,12 +264,23 @@ def test_shares_are_even() -> None:
     assert min(len(first.text), len(second.text)) >= 80
 
 
-def test_cut_is_not_after_a_colon() -> None:
-    """A sentence that introduces a list goes with it."""
-    text = "\n\n".join(["w" * 90, "x" * 20, "All of these:", "- " + "y" * 80])
-    document = chunk_markdown(text, SMALL)
+@pytest.mark.parametrize(
+    ("opener", "closer"),
+    [
+        ("All of these:", ""),
+        ("/// tip | A hint", "///"),
+        (":::note", ":::"),
+        ("<Listing number='1'>", "</Listing>"),
+    ],
+)
+def test_cut_is_not_inside_a_bracket(opener: str, closer: str) -> None:
+    """What opens something stays with what follows, a closing with what it closes."""
+    before, after = "w" * (98 - len(opener)), "x" * (98 - len(closer))
+    opened = chunk_markdown(f"{before}\n\n{opener}\n\n{'x' * 100}", SMALL)
+    closed = chunk_markdown(f"{'w' * 100}\n\n{closer}\n\n{after}", SMALL)
 
-    assert "- yyy" in chunk_with(document, "All of these:").body
+    assert "xxx" in chunk_with(opened, opener).body
+    assert not closer or "www" in chunk_with(closed, closer).body
 
 
 def test_footnote_stays_with_its_sentence() -> None:
@@ -292,6 +330,26 @@ def test_split_fence(opening: str, closing: str, indent: str) -> None:
     for chunk in chunks[1:]:
         assert chunk.lead.strip(" >") == marks
         assert chunk.body.startswith(f"{indent}command")
+
+
+@pytest.mark.parametrize("size", range(185, 205))
+def test_unclosed_fence_fits(size: int) -> None:
+    """The closing that a fence lacks is counted."""
+    code = "```\n" + "a\n" * ((size - 4) // 2)
+
+    for chunk in chunk_markdown(code.rstrip(), SMALL).chunks:
+        assert len(FENCE.findall(chunk.text)) == 2
+        assert len(chunk.text) <= 200
+
+
+@pytest.mark.parametrize("count", range(8, 40, 3))
+def test_fence_is_not_cut_at_its_ends(count: int) -> None:
+    """No passage has the opening or the closing line of a fence and no code."""
+    code = numbered(count, "command {}")
+    text = f"{numbered(4)}\n\n```\n{code}\n```\n\n{numbered(4)}"
+
+    for chunk in chunk_markdown(text, SMALL).chunks:
+        assert "```" not in chunk.text or "command" in chunk.body
 
 
 def test_split_table() -> None:
@@ -508,7 +566,7 @@ PAGES = st.lists(
     )
 )
 POLICIES = st.sampled_from(
-    [SMALL, ChunkPolicy(100, 0, 0), ChunkPolicy(300, 300, 150), ChunkPolicy()]
+    [SMALL, ChunkPolicy(100, 0, 0), ChunkPolicy(100, 300, 200), ChunkPolicy()]
 )
 
 
@@ -619,7 +677,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "open-fences": lambda: "- ```\n" * 8_000,
     "code": lambda: "```\n" + "x\n" * 30_000,
     "footnotes": lambda: "".join(f"a[^{n}]\n\n[^{n}]: b\n\n" for n in range(3_000)),
-    "definitions": lambda: "[a\nb\n" + "c\n" * 20_000,
+    "definitions": lambda: "[a]: b 'c\n" + "d\n" * 20_000,
     "payloads": lambda: "data:a/b;c=d;" * 100_000,
     "blank-lines": lambda: "a" + "\n" * 200_000 + "b",
     "colons": lambda: ":" * 500_000 + "\n\n" + "a:\n\n" * 5_000,

@@ -5,8 +5,8 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -23,6 +23,8 @@ from docs_rag.errors import (
     StorageError,
 )
 from docs_rag.schema import APPLICATION_ID, MIGRATIONS, WORDS_TOKENIZER
+
+TESTS = Path(__file__).resolve().parent
 
 
 @pytest.fixture
@@ -409,34 +411,59 @@ def test_a_full_disk_keeps_the_last_commit(built: Path) -> None:
             database.rows("UPDATE chunks SET tail = zeroblob(100000)")
 
 
-@contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of one megabyte, where the account may mount one."""
-    folder.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if mount is None or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("this account cannot mount a file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+# Run in a mount namespace of its own, so that the mount ends with the process.
+FILL_DISK = """
+import os, sys
+from pathlib import Path
+from helpers import make_store
+from docs_rag.database import Database
+from docs_rag.errors import StorageError
+
+path = Path(sys.argv[1]) / "index.sqlite"
+index = make_store(path)
+index.put("docs/a.md", "The page that was there before.")
+try:
+    for number in range(400):
+        index.put(f"docs/{number}.md", f"{number} " + os.urandom(4000).hex())
+except StorageError as error:
+    print(error)
+with Database(path) as reader:
+    print(reader.integrity_problems())
+    print(reader.value("SELECT title FROM files WHERE path = 'docs/a.md'"))
+index.store.close()
+"""
 
 
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """On a file system without space the index stays whole and readable."""
-    with small_disk(tmp_path / "disk") as disk:
-        index = make_store(disk / "index.sqlite")
-        index.put("docs/a.md", "The page that was there before.")
-        with pytest.raises(StorageError) as caught:
-            for number in range(400):
-                index.put(f"docs/{number}.md", f"{number} " + os.urandom(4000).hex())
-        assert str(disk) in str(caught.value)
-        assert "space" in str(caught.value)
-        with Database(disk / "index.sqlite") as reader:
-            assert reader.integrity_problems() == []
-            assert reader.value("SELECT 1 FROM files WHERE path = 'docs/a.md'") == 1
-        index.store.close()
+    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            [*isolated, mount, "sh", str(tmp_path)], capture_output=True
+        ).returncode
+    ):
+        pytest.skip("this account cannot mount a file system")
+    done = subprocess.run(
+        [
+            *(*isolated, f'{mount} && "$2" -c "$3" "$1"'),
+            *("sh", str(tmp_path), sys.executable, FILL_DISK),
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    message, problems, title = done.stdout.splitlines()
+
+    assert str(tmp_path) in message
+    assert "space" in message
+    assert (problems, title) == ("[]", "Manual")
 
 
 # -- replacing --------------------------------------------------------------------

@@ -235,3 +235,14 @@ def test_named_tests_exist():
 def read_test(module: str) -> str:
     path = ROOT / "tests" / f"{module}.py"
     return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def test_foreign_clients_are_pinned_without_a_lock_file():
+    """Foreign clients have exact versions, and no file names where they come from."""
+    folder = ROOT / "tests" / "interop"
+    package = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+
+    for name, version in package["dependencies"].items():
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version), name
+    assert not (folder / "package-lock.json").exists()
+    assert not (folder / "npm-shrinkwrap.json").exists()

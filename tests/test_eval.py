@@ -1,6 +1,9 @@
 """The evaluation measures right, names what is wrong, and holds its gates."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +155,29 @@ def test_a_golden_file_that_is_not_there_is_a_usage_error(
     """The message names the file; the exit code is 2."""
     assert main(["--golden", "/nowhere/golden.jsonl"]) == 2
     assert "/nowhere/golden.jsonl" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_same_questions_give_the_same_answers(tmp_path: Path) -> None:
+    """Two processes, with one thread and with two, rank and judge alike."""
+    runs = []
+    for threads in ("1", "2"):
+        written = tmp_path / f"{threads}.json"
+        environ = {
+            **os.environ,
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+        }
+        subprocess.run(
+            [sys.executable, "-m", "eval.run_eval", "--json", str(written)],
+            cwd=EVAL.parent,
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        run = json.loads(written.read_text(encoding="utf-8"))["runs"][0]
+        runs.append(
+            [(q["id"], q["rank"], q["match"], q["paths"]) for q in run["questions"]]
+            + [run["calibration"]]
+        )
+
+    assert runs[0] == runs[1]

@@ -103,6 +103,7 @@ def test_broken_yaml_list() -> None:
         "---\n**Tool shed**\nopen at noon\n---\nBody.",
         "---\nLamp room: second floor\nAsk at the desk.\n---\nBody.",
         "---\nLamp room: second floor\n---\nBody.",
+        "---\nNote: closed today\nAsk at the desk.\n---\nBody.",
         "---\n# Lamps\n---\nBody.",
         "---\n- one\n- two\n---\nBody.",
         "---\ntitle: never closed",
@@ -114,7 +115,7 @@ def test_broken_yaml_list() -> None:
         "",
     ],
     ids=[
-        "bold", "two-lines", "one-line", "heading", "list", "unclosed", "lone",
+        "bold", "two-lines", "one-line", "note", "heading", "list", "unclosed", "lone",
         "long-rule", "indented", "not-first", "toml-prose", "empty",
     ],
 )  # fmt: skip
@@ -129,6 +130,14 @@ def test_nothing_of_interest(block: str) -> None:
     front = read(f"---\n{block}\n---\nBody.")
 
     assert FrontMatter(line_count=block.count("\n") + 3) == front
+
+
+def test_long_block_is_read_by_lines() -> None:
+    """A block longer than anyone writes by hand is not parsed as a whole."""
+    short, long = 'title: "a\\u0062"\n', "key: value\n" * 3_000
+
+    assert read(f"---\n{short}---\n").title == "ab"
+    assert read(f"---\n{short}{long}---\n").title == r"a\u0062"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_spans(texts: list[str], data: st.DataObject) -> None:
         first, last
     )
     assert next((n for n in solid if n >= first), len(texts)) == lines.next_solid(first)
-    assert (not any(n >= first for n in solid)) == lines.is_blank_from(first)
+    assert [n for n in range(1, len(texts) + 1) if not lines.is_blank(n)] == solid
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@ import logging
 import os
 import socket
 import stat
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -29,6 +31,13 @@ HEAD_SECONDS = 0.4
 def site():
     with serving(head_seconds=HEAD_SECONDS, keep_alive_seconds=60) as running:
         yield running
+
+
+@pytest.fixture
+def run_path():
+    """A folder whose path is short enough for a socket, as tmp_path may not be."""
+    with tempfile.TemporaryDirectory(prefix="docs-rag-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 def drip(client, piece):
@@ -257,9 +266,9 @@ def test_shutdown_with_a_call_running():
     assert time.monotonic() - started_at < PATIENCE_SECONDS
 
 
-def test_unix_socket(tmp_path):
+def test_unix_socket(run_path):
     """A unix socket is its owner's alone, is served, and is gone afterwards."""
-    path = tmp_path / "docs rag.sock"
+    path = run_path / "docs rag.sock"
     with serving(f"unix:{path}") as server:
         mode = path.stat().st_mode
         answer = server.ask(host="localhost")
@@ -271,18 +280,18 @@ def test_unix_socket(tmp_path):
     assert not path.exists()
 
 
-def test_unix_socket_left_behind(tmp_path):
+def test_unix_socket_left_behind(run_path):
     """A socket that nobody serves any more is replaced."""
-    path = tmp_path / "d.sock"
+    path = run_path / "d.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     with serving(f"unix:{path}") as server:
         assert server.ask(host="localhost").status == 200
 
 
-def test_unix_socket_in_use(tmp_path):
+def test_unix_socket_in_use(run_path):
     """A socket that somebody serves is left to him."""
-    binding = decide_binding(f"unix:{tmp_path}/d.sock", None)
+    binding = decide_binding(f"unix:{run_path}/d.sock", None)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(binding.unix_path)
         other.listen()
@@ -292,14 +301,14 @@ def test_unix_socket_in_use(tmp_path):
         connect(socket.AF_UNIX, binding.unix_path).close()
 
 
-def test_file_in_place_of_a_unix_socket(tmp_path):
+def test_file_in_place_of_a_unix_socket(run_path):
     """A file that is no socket is never removed, nor is what a link points to."""
-    binding = decide_binding(f"unix:{tmp_path}/d.sock", None)
+    binding = decide_binding(f"unix:{run_path}/d.sock", None)
     for make in (
         lambda path: path.write_text("precious"),
-        lambda path: path.symlink_to(tmp_path / "precious"),
+        lambda path: path.symlink_to(run_path / "precious"),
     ):
-        path = tmp_path / "d.sock"
+        path = run_path / "d.sock"
         make(path)
         with pytest.raises(ConfigError, match="not a socket"), listening(binding, 0):
             pass
@@ -308,9 +317,9 @@ def test_file_in_place_of_a_unix_socket(tmp_path):
         path.unlink()
 
 
-def test_unix_socket_in_no_directory(tmp_path):
+def test_unix_socket_in_no_directory(run_path):
     """A path that cannot be is an error that names it."""
-    binding = decide_binding(f"unix:{tmp_path}/missing/d.sock", None)
+    binding = decide_binding(f"unix:{run_path}/missing/d.sock", None)
 
     with pytest.raises(ConfigError, match=r"missing/d\.sock"), listening(binding, 0):
         pass

@@ -22,11 +22,13 @@ from docs_rag.records import Purpose, Secret
 from docs_rag.remote import (
     BATCH_CHARS,
     BATCH_TEXTS,
+    MOST_PHRASINGS,
     HttpEmbedder,
     estimate_tokens,
     nonsense_words,
     rare_letters,
 )
+from docs_rag.retrieval import MAX_ALSO
 
 TOOLS = [f"the {name} is on the shelf" for name in ("awl", "brace", "emery", "drill")]
 EMERY = 2
@@ -341,6 +343,47 @@ def test_a_refused_query_is_not_investigated(
         embedder.embed(["rope"], Purpose.QUERY)
 
     assert len(server.calls) == 2
+
+
+def test_a_question_with_all_its_phrasings_is_waited_for(
+    server: FakeEndpoint, embedder: HttpEmbedder
+) -> None:
+    """However many phrasings a question has, somebody waits: two tries."""
+    server.rule = lambda call: Answer("slow down", 429)
+
+    with pytest.raises(EndpointError, match="answered 429"):
+        embedder.embed(["rope"] * (1 + MAX_ALSO), Purpose.QUERY)
+
+    assert len(server.calls) == 2
+    assert 1 + MAX_ALSO <= MOST_PHRASINGS
+
+
+def test_many_questions_at_once_have_the_patience_of_an_index(
+    server: FakeEndpoint, embedder: HttpEmbedder
+) -> None:
+    """Nobody waits for a calibration, so a rate limit does not end the run."""
+    server.answer_in_turn(*[Answer("slow down", 429)] * 4)
+    questions = [f"where is tool {number}" for number in range(MOST_PHRASINGS + 1)]
+
+    vectors = embedder.embed(questions, Purpose.QUERY).vectors
+
+    assert np.allclose(vectors, [like(text) for text in questions], atol=1e-6)
+    assert len(server.calls) == 5
+
+
+def test_of_many_questions_the_one_at_fault_is_named(
+    server: FakeEndpoint, embedder: HttpEmbedder
+) -> None:
+    """With time to find out, a server that refuses everything is no text's fault."""
+    questions = [f"where is tool {number}" for number in range(MOST_PHRASINGS + 1)]
+    server.rule = holding("tool 7", lambda call: Answer("boom", 400))
+    with pytest.raises(TextRefusedError) as caught:
+        embedder.embed(questions, Purpose.QUERY)
+    assert caught.value.position == 7
+
+    server.rule = lambda call: Answer("no such model", 400)
+    with pytest.raises(EndpointError, match="no such model"):
+        embedder.embed(questions, Purpose.QUERY)
 
 
 def test_probing_a_server_that_reads_everything_takes_three_requests(

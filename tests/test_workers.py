@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from docs_rag.workers import Workers
+from docs_rag.workers import StoppingError, Workers
 
 
 def test_results_and_errors_come_back():
@@ -98,3 +98,21 @@ def test_call_that_outlives_the_loop_is_nobodys_business():
     release.set()
 
     assert ended.wait(10)
+
+
+def test_calls_that_are_given_up_fail_at_once():
+    """Giving up ends every wait, those in the queue too, and whatever comes later."""
+    release = threading.Event()
+
+    async def use() -> None:
+        workers = Workers(parallel_calls=1)
+        calls = [asyncio.ensure_future(workers.run(release.wait)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        workers.give_up()
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(outcome, StoppingError)
+        with pytest.raises(StoppingError, match="ask again in a moment"):
+            await workers.run(lambda: None)
+        release.set()
+
+    asyncio.run(use())

@@ -98,3 +98,10 @@ echo "ok: inspector"
 step "TypeScript SDK, v1 and v2"
 quietly node clients.mjs "$url"
 cat "$work/output"
+
+step "TypeScript SDK, v1 and v2, with a token"
+token="interop-$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')"
+protected_port=$(free_port)
+RAG_AUTH_TOKEN=$token serve protected serve_corpus.py "$work/rag" "$protected_port"
+quietly node clients.mjs "http://127.0.0.1:$protected_port/mcp" "$token"
+cat "$work/output"
