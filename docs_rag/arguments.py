@@ -235,6 +235,12 @@ def _add_probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-seconds", type=float, default=30.0, help="(default: %(default)s)"
     )
+    parser.add_argument(
+        "--max-age-hours",
+        type=float,
+        metavar="N",
+        help="fail where the last indexing run is longer ago (default: no limit)",
+    )
     _add_json(parser)
 
 

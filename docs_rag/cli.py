@@ -257,7 +257,7 @@ def _probe(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from docs_rag.config import current_environment, load_settings
-    from docs_rag.probe import probe
+    from docs_rag.probe import probe, require_fresh
 
     # What its client logs in between, the report says at the end.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -265,6 +265,8 @@ def _probe(arguments: argparse.Namespace) -> int:
     report = probe(
         arguments.url, arguments.query, arguments.k, token, arguments.timeout_seconds
     )
+    if arguments.max_age_hours is not None:
+        require_fresh(report, arguments.max_age_hours)
     if arguments.json:
         _print_json(asdict(report))
         return EXIT_DONE

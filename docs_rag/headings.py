@@ -14,6 +14,8 @@ from mdit_py_plugins.footnote import footnote_plugin
 MAX_TITLE_CHARS = 200
 # Inline parsing is for titles: a longer heading is a paragraph with a hash in front.
 MAX_PARSED_CHARS = 1000
+# Brackets that might open links are what makes inline parsing slow.
+MAX_PARSED_BRACKETS = 40
 
 # `{#id}` as mdBook, Docusaurus and Pandoc write it; `{/* #id */}` is its MDX form.
 _EXPLICIT_SLUG = re.compile(
@@ -65,7 +67,7 @@ def number_slugs(slugs: Iterable[str]) -> Iterator[str]:
 
 
 def _plain_text(source: str, environment: EnvType) -> str:
-    if not _MARKUP.search(source):
+    if not _MARKUP.search(source) or source.count("[") > MAX_PARSED_BRACKETS:
         return " ".join(source.split())
     tokens: list[Token] = []
     _PARSER.inline.parse(source, _PARSER, environment, tokens)

@@ -73,7 +73,7 @@ def _index(arguments: argparse.Namespace, settings: Settings, console: _Console)
         console.json(report_as_json(report))
     else:
         console.line(report_as_text(report))
-    return EXIT_DONE
+    return EXIT_REFUSED if report.failed else EXIT_DONE
 
 
 def _run(
@@ -98,13 +98,14 @@ def _refresh(
     done = refresh(
         corpus, arguments.ref, lambda: _run(corpus, embedder, options, console)
     )
+    code = EXIT_REFUSED if done.report.failed else EXIT_DONE
     if arguments.json:
         console.json({"fetched": done.commit} | report_as_json(done.report))
-        return EXIT_DONE
+        return code
     if done.commit is not None:
         console.line(f"{corpus.name}: fetched commit {done.commit}")
     console.line(report_as_text(done.report))
-    return EXIT_DONE
+    return code
 
 
 # -- watching ---------------------------------------------------------------------

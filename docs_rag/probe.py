@@ -4,6 +4,7 @@ A running server, checked as an agent would use it: handshake, tools, a question
 Speaks through the official client over HTTP, with the token if one is set.
 """
 
+import datetime
 import math
 import time
 from collections.abc import Iterator
@@ -76,6 +77,25 @@ def probe(
     except Exception as error:
         reason = _explained(error, timeout_seconds, statuses)
         raise ProbeError(f"{url}: {reason}") from error
+
+
+def require_fresh(report: ProbeReport, max_age_hours: float) -> None:
+    """
+    Raise ``ProbeError`` where the last indexing run is longer ago than that.
+
+    What counts is when the corpus was last looked at, whether or not it had changed.
+    """
+    checked_at = report.status.get("checked_at")
+    try:
+        at = datetime.datetime.fromisoformat(str(checked_at))
+    except ValueError:
+        raise ProbeError(f"{report.url}: no indexing run has finished yet") from None
+    hours = (datetime.datetime.now(datetime.UTC) - at).total_seconds() / 3600
+    if hours > max_age_hours:
+        raise ProbeError(
+            f"{report.url}: the last indexing run was {hours:.1f} hours ago "
+            f"({checked_at}), more than {max_age_hours:g}: is the refresh running?"
+        )
 
 
 async def _probe(

@@ -5,6 +5,7 @@ Nothing is traced, and nothing but the working folder is written.
 """
 
 import datetime
+import os
 import subprocess
 import time
 from collections import defaultdict
@@ -85,6 +86,7 @@ class Run:
     chunks: int
     index_seconds: float
     embedded: int
+    load: float
     verdict: Mapping[str, object]
     outcomes: tuple[Outcome, ...]
 
@@ -144,6 +146,7 @@ def measure(
         chunks=status.chunks,
         index_seconds=report.seconds,
         embedded=report.embedded,
+        load=os.getloadavg()[0],
         verdict=status.verdict,
         outcomes=outcomes,
     )

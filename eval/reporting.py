@@ -67,6 +67,7 @@ def _facts(run: Run) -> dict[str, object]:
         "date": run.date,
         "index_seconds": round(run.index_seconds, 1),
         "texts_embedded": run.embedded,
+        "load": run.load,
         "calibration": dict(run.verdict),
     }
 
@@ -101,7 +102,8 @@ def _facts_as_text(run: Run) -> str:
         f"{run.date}, docs-rag {run.version}, model `{run.model}`, corpus commit "
         f"`{run.commit}`: {run.files} files, {run.chunks} chunks, {embedding}; a "
         f"question takes {times['p50_ms']:.0f} ms (p50), {times['p95_ms']:.0f} ms "
-        f"(p95). The index's own estimate of its verdicts: {rates or 'none'}."
+        f"(p95), at a load of {run.load:.1f}. The index's own estimate of its verdicts: "
+        f"{rates or 'none'}."
     )
 
 

@@ -5,6 +5,7 @@ Without arguments it measures the fixture corpus, which needs no network and sec
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import shlex
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 measure(name, _environment(arguments, name, work), cases, arguments.k)
                 for name in arguments.compare
             ]
+        if arguments.commit:
+            runs = [dataclasses.replace(run, commit=arguments.commit) for run in runs]
     except (GoldenError, DocsRagError) as error:
         print(f"eval: {error}", file=sys.stderr)
         return 2
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--work", type=Path, help="where indexes are kept from run to run"
     )
     parser.add_argument("--report", type=Path, help="write the report here too")
+    parser.add_argument("--commit", help="of the corpus, where its folder cannot say")
     parser.add_argument(
         "--ids-only", action="store_true", help="quote no question in the report"
     )
@@ -163,7 +167,9 @@ def violations(run: Run, arguments: argparse.Namespace) -> list[str]:
         bound, value = getattr(arguments, gate), values[name]
         if bound is not None and (value < bound if is_least else value > bound):
             side = "under" if is_least else "over"
-            broken.append(f"{name} is {value:.4f}, {side} --{gate} {bound}")
+            broken.append(
+                f"{name} is {value:.4f}, {side} --{gate.replace('_', '-')} {bound}"
+            )
     return broken
 
 

@@ -92,6 +92,12 @@ def test_slugs_are_unique() -> None:
     ]  # fmt: skip
 
 
+def test_many_brackets() -> None:
+    """A heading of brackets is taken as it is written."""
+    assert read_heading("*x* " + "[" * 41, {}).title == "*x* " + "[" * 41
+    assert read_heading("*x* " + "[" * 40, {}).title == "x " + "[" * 40
+
+
 @pytest.mark.parametrize("unit", ["[", "![", "*a_ ", "`", "<a ", "[a](", "word "])
 def test_long_heading(unit: str) -> None:
     """A title is bounded, and finding it takes no more for a heading of a megabyte."""

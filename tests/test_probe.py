@@ -1,5 +1,6 @@
 """``probe``: a running server checked from outside, and what it says of others."""
 
+import datetime
 import json
 import threading
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from mcp.types import ListToolsResult, Tool
 
 from docs_rag.cli import main
 from docs_rag.errors import ConfigError, ProbeError
-from docs_rag.probe import probe
+from docs_rag.probe import ProbeReport, probe, require_fresh
 from docs_rag.records import Secret
 
 TOKEN = "lighthouse-keepers-know-0123456789-abcdef"
@@ -209,3 +210,35 @@ def test_time_allowed_must_be_a_time(seconds):
     """A time limit that is none is refused before anything is sent."""
     with pytest.raises(ConfigError, match="timeout"):
         probe("http://127.0.0.1:9/mcp", "lamp", 1, None, seconds)
+
+
+AGES = {
+    "fresh": ({"checked_at": "now"}, None),
+    "old": ({"checked_at": "2020-01-02T03:04:05+00:00"}, "is the refresh running"),
+    "never": ({"checked_at": None}, "no indexing run has finished"),
+    "unsaid": ({}, "no indexing run has finished"),
+}
+
+
+@pytest.mark.parametrize(("status", "said"), AGES.values(), ids=AGES)
+def test_an_index_that_nobody_refreshes_fails_a_monitor(status, said):
+    """What counts is the last run, whether or not it found anything to do."""
+    if status.get("checked_at") == "now":
+        status = {"checked_at": datetime.datetime.now(datetime.UTC).isoformat()}
+    report = ProbeReport("http://127.0.0.1:8765/mcp", status=status)
+
+    if said is None:
+        require_fresh(report, 1)
+    else:
+        with pytest.raises(ProbeError, match=said):
+            require_fresh(report, 1)
+
+
+def test_the_command_fails_on_an_old_index(site, tmp_path, monkeypatch, capfd):
+    """--max-age-hours turns age into exit code 1; without it age is only shown."""
+    monkeypatch.setenv("RAG_DIR", str(tmp_path))
+    monkeypatch.setenv("RAG_AUTH_TOKEN", TOKEN)
+
+    assert main(["probe", site.url, "--max-age-hours", "1"]) == 0
+    assert main(["probe", site.url, "--max-age-hours", "0"]) == 1
+    assert "more than 0" in capfd.readouterr().err

@@ -5,7 +5,7 @@ Serves this project's own documentation (or DIR) with the real server process, a
 the same questions with 1, 8 and 32 clients that keep their connections, and asks the
 retriever in process as often. Absolute times are of one machine; the ratios travel.
 
-usage: python eval/bench/bench_server.py [--backend stub] [--calls 400] [DIR]
+usage: python eval/bench/bench_server.py [--backend stub] [--calls 320] [DIR]
 """
 
 import argparse
@@ -130,6 +130,9 @@ def main() -> None:
     parser.add_argument("--backend", default="builtin")
     parser.add_argument("--calls", type=int, default=320)
     parser.add_argument("--port", type=int, default=8799)
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).with_name("server.json")
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -189,8 +192,7 @@ def show(rounds: list[dict], chunks: int, arguments: argparse.Namespace) -> None
         "chunks": chunks,
         "rounds": rounds,
     }
-    path = Path(__file__).with_name("server.json")
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
