@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from docs_rag.assembly import document_id
+from docs_rag.assembly import document_id, short_slug
 from docs_rag.chunking import ChunkPolicy
 from docs_rag.errors import QueryError
 from docs_rag.freshness import Freshness, FreshnessCheck
@@ -122,7 +122,7 @@ def _named_range(store: Store, file: StoredFile, slug: str) -> _Range:
         return _Range(1, max(file.line_count, 1), "", "")
     sections = store.sections(file.id)
     for position, section in enumerate(sections):
-        if section.slug == slug:
+        if short_slug(section.slug) == slug:
             last = _end_of(section, sections[position + 1 :])
             heading = " > ".join(section.path)
             return _Range(section.first_line, last, heading, slug)

@@ -181,3 +181,26 @@ def test_the_same_questions_give_the_same_answers(tmp_path: Path) -> None:
         )
 
     assert runs[0] == runs[1]
+
+
+def test_no_backend_ranks_below_words_alone(tmp_path: Path) -> None:
+    """
+    A model may add to what words find in the corpus' language, never take away.
+
+    In another language the stub's noise has the caller's own turn.
+    """
+    written = tmp_path / "run.json"
+    main(["--compare", "words,stub,builtin", "--json", str(written)])
+    runs = json.loads(written.read_text(encoding="utf-8"))["runs"]
+    means = [
+        mean_reciprocal_rank(
+            [
+                q["rank"]
+                for q in run["questions"]
+                if q["id"][:3] not in ("zh-", "de-", "off")
+            ]
+        )
+        for run in runs
+    ]
+
+    assert means[0] <= means[1] <= means[2]

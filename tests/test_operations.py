@@ -47,7 +47,7 @@ def test_a_page_without_vectors_fails_the_run_that_names_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A run that could not embed a page exits 1 and names it, until it can."""
-    command = [verb, "demo"] if verb == "refresh" else [verb]
+    command = [verb]
     with fake_endpoint() as endpoint:
         monkeypatch.setenv("LMSTUDIO_BASE_URL", endpoint.base_url)
         endpoint.rule = refuse_zigzag

@@ -123,6 +123,17 @@ def test_every_hit_can_be_read_by_its_id(service):
         assert page.first_line <= hit.first_line <= page.last_line or page.following
 
 
+def test_a_heading_longer_than_an_address_can_be_read(tmp_path):
+    """A section whose heading is a paragraph is read by the id that its hit carries."""
+    heading = " ".join(f"word{n}" for n in range(80))
+    service = opened(tmp_path, {"docs/a.md": f"# A\n\n## {heading}\n\nQuay nine.\n"})
+    try:
+        hit = kit.ask_service(service, "Quay nine")[0]
+        assert "Quay nine." in service.read(hit.id).text
+    finally:
+        service.close()
+
+
 def test_long_documents_come_in_pages(service):
     """Each page names the next, none is too long, and together they are the whole."""
     for path in ("docs/long.md", "docs/long.md#long"):
