@@ -16,7 +16,7 @@ from pathlib import Path
 from docs_rag.corpora import Corpus, printable
 from docs_rag.errors import ConfigError
 from docs_rag.provenance import read_source
-from docs_rag.records import Document, Scan, Skipped
+from docs_rag.records import Document, Scan, Skipped, Source
 from docs_rag.scope import Listing, list_scope
 from docs_rag.tree import unreadable
 
@@ -76,17 +76,23 @@ def scan(corpus: Corpus) -> Scan:
         else:
             documents[found.real_path] = document
     matched = _matched(listing, documents)
+    source = read_source(corpus.directory)
     return Scan(
         documents=tuple(documents.values()),
         skipped=tuple(Skipped(*row) for row in sorted(skipped.items())),
         unmatched=tuple(
             f"{label} ({listing.remarks[label]})" if label in listing.remarks else label
             for label, paths in matched.items()
-            if not paths
+            if not paths and not _left_out_at_the_source(label, source)
         ),
         matched=matched,
-        source=read_source(corpus.directory),
+        source=source,
     )
+
+
+def _left_out_at_the_source(label: str, source: Source) -> bool:
+    """Tell whether an entry excludes what was never sent to this mirror."""
+    return source.synced_at is not None and label.startswith("exclude_dirs:")
 
 
 def read_text(document: Document) -> SourceText:

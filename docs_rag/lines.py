@@ -35,6 +35,15 @@ def elide_payloads(line: str) -> str:
     )
 
 
+# What ``elide_payloads`` leaves of an address.
+_ELIDED = re.compile(r"\(?data:[^\s\"'<>()]*?…\d+-characters-left-out…\)?")
+
+
+def without_payloads(text: str) -> str:
+    """Return ``text`` without what is left of payloads: it says nothing of meaning."""
+    return _ELIDED.sub("", text)
+
+
 def is_visible(text: str) -> bool:
     """Tell whether ``text`` has anything to show."""
     return _VISIBLE.search(text) is not None

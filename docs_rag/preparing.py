@@ -5,21 +5,24 @@ Everything here follows from the file's bytes, the chunking policy and the model
 window, so two runs over the same file prepare the same rows.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from docs_rag.chunking import ChunkPolicy, chunk_markdown
 from docs_rag.corpus import read_text
 from docs_rag.embedding import split_windows
 from docs_rag.lexical import LEXICAL_VERSION, fold, words
+from docs_rag.lines import without_payloads
 from docs_rag.records import Capacity, Chunk, ChunkedDocument, Document, Embedder
 from docs_rag.schema import Entry
 
 POLICY = ChunkPolicy()
 
 # Raise when the text put in front of a chunk, or the folded fields, change.
-_PREPARING_VERSION = 2
+_PREPARING_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,15 @@ def recipe() -> str:
 def prepare(document: Document, embedder: Embedder, capacity: Capacity) -> Prepared:
     """Read and cut one file. Raises ``OSError`` where it cannot be read any more."""
     read = read_text(document)
-    chunked = chunk_markdown(read.text, POLICY, path=document.path)
+    # Without its path: a title made of the file's name would tie vectors to it.
+    chunked = chunk_markdown(read.text, POLICY)
     windows = tuple(
-        split_windows(embedder, capacity, context_of(chunked, chunk), chunk.text)
+        split_windows(
+            embedder,
+            capacity,
+            context_of(chunked, chunk),
+            without_payloads(chunk.text),
+        )
         for chunk in chunked.chunks
     )
     headings = tuple(
@@ -70,15 +79,13 @@ def prepare(document: Document, embedder: Embedder, capacity: Capacity) -> Prepa
     notice = read.notice
     if not chunked.chunks and notice is None:
         notice = "no text but front matter" if read.text.strip() else "empty"
+    title = chunked.title or PurePosixPath(document.path).stem
+    chunked = dataclasses.replace(chunked, title=title)
     return Prepared(read.document, chunked, notice, windows, headings)
 
 
 def context_of(chunked: ChunkedDocument, chunk: Chunk) -> str:
-    """
-    Return the line that is embedded in front of a chunk: title and heading path.
-
-    The title only where the page states one: a file name would tie vectors to paths.
-    """
+    """Return the line that is embedded in front of a chunk: title, heading path."""
     path = list(chunk.section.path)
     if chunked.title and chunked.title not in path:
         path.insert(0, chunked.title)
@@ -110,7 +117,7 @@ def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Ent
     title = " ".join([*words(chunked.title), *words(name)])
     rows = zip(chunked.chunks, prepared.windows, prepared.headings, strict=True)
     for chunk, texts, about in rows:
-        heading, body = words(chunk.heading), words(chunk.text)
+        heading, body = words(chunk.heading), words(without_payloads(chunk.text))
         yield Entry(
             chunk=chunk,
             words=(title, " ".join(heading), " ".join(body)),

@@ -6,6 +6,7 @@ neither can answer otherwise than the other.
 """
 
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -154,9 +155,13 @@ def _answered(record: CallRecord, answer: Answer) -> CallRecord:
     )
 
 
+# A model is large: whoever asks for the same one in this process shares it.
+_shared_embedder = functools.cache(build_embedder)
+
+
 def embedder_for(settings: Settings) -> Embedder:
-    """Build the embedder that the settings name."""
-    return build_embedder(
+    """Return the embedder that the settings name."""
+    return _shared_embedder(
         EmbedderSpec(
             backend=settings.backend.value,
             model=settings.embed_model,

@@ -102,8 +102,8 @@ def _facts_as_text(run: Run) -> str:
         f"{run.date}, docs-rag {run.version}, model `{run.model}`, corpus commit "
         f"`{run.commit}`: {run.files} files, {run.chunks} chunks, {embedding}; a "
         f"question takes {times['p50_ms']:.0f} ms (p50), {times['p95_ms']:.0f} ms "
-        f"(p95), at a load of {run.load:.1f}. The index's own estimate of its verdicts: "
-        f"{rates or 'none'}."
+        f"(p95), at a load of {run.load:.1f}. The index's own estimate of its "
+        f"verdicts: {rates or 'none'}."
     )
 
 

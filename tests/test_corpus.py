@@ -269,3 +269,19 @@ def test_a_scan_carries_where_the_corpus_comes_from(tmp_path: Path) -> None:
     assert scan(corpus).source.commit == "abc1234"
     bare = dataclasses.replace(corpus, directory=corpus.directory / "docs")
     assert scan(dataclasses.replace(bare, roots=(".",))).source.commit is None
+
+
+@pytest.mark.parametrize("synced", [True, False], ids=["mirror", "checkout"])
+def test_a_mirror_is_not_warned_of_what_was_never_sent(
+    tmp_path: Path, synced: bool
+) -> None:
+    """An exclusion that finds nothing is a slip, unless the source left it out."""
+    marker = {".corpus_source.json": '{"synced_at": "2026-01-02T03:04:05Z"}'}
+    files = {"docs/a.md": "x", **(marker if synced else {})}
+    corpus = make_corpus(
+        tmp_path, files, roots=["docs", "dcos"], exclude_dirs=["archive"]
+    )
+    unmatched = scan(corpus).unmatched
+
+    assert any("dcos" in entry for entry in unmatched)
+    assert any("archive" in entry for entry in unmatched) is not synced

@@ -137,9 +137,10 @@ def test_only_the_changed_file_is_embedded(tmp_path: Path) -> None:
 
 def test_renames_embed_nothing(tmp_path: Path) -> None:
     """Renaming every file, even only in case, embeds nothing and keeps the count."""
-    corpus = make_corpus(tmp_path, PAGES)
+    pages = {**PAGES, "docs/capstan.md": "A page without a title.\n"}
+    corpus = make_corpus(tmp_path, pages)
     run(corpus)
-    for path in PAGES:
+    for path in pages:
         old = corpus.directory / path
         old.rename(old.with_name(old.name.capitalize()))
     embedder = CountingEmbedder()
@@ -268,6 +269,23 @@ def test_files_without_text_are_reported_once_done(tmp_path: Path) -> None:
     }
     assert again.skipped == report.skipped
     assert again.unchanged == 4
+
+
+def test_payloads_are_shown_as_left_out_and_never_embedded(tmp_path: Path) -> None:
+    """Of an embedded picture the alt text counts, and nothing else."""
+    picture = f"![the dial](data:image/png;base64,{'QUJD' * 200})"
+    corpus = make_corpus(
+        tmp_path,
+        {"docs/a.md": f"# Dial\n\nBefore.\n\n{picture}\n", "docs/b.md": f"{picture}\n"},
+    )
+    embedder = CountingEmbedder()
+    run(corpus, embedder)
+
+    assert all(text.strip() and "base64" not in text for text in embedder.texts)
+    assert any("the dial" in text for text in embedder.texts)
+    with Store(corpus.index_path) as store:
+        assert all("left-out" in chunk.text for chunk in store.all_chunks())
+        assert store.search_words('"base64"', 5) == []
 
 
 def test_nothing_blank_is_embedded(tmp_path: Path) -> None:
