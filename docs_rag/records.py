@@ -130,8 +130,9 @@ class Chunk:
     ``body`` is lines ``first_line``..``last_line`` of the source (a part of one line
     where a single line is longer than a chunk may be). ``lead`` repeats what the
     passage needs to be read alone: front matter title, fence opening, table header;
-    ``tail`` closes a split fence, or stands for the rest of a line cut short. ``sections`` are the sections the passage covers,
-    in order; the first of them that has text of its own is ``section``.
+    ``tail`` closes a split fence, or stands for the rest of a line cut short.
+    ``sections`` are the sections the passage covers, in order; the first of them that
+    has text of its own is ``section``.
     """
 
     ordinal: int
