@@ -16,7 +16,7 @@ import numpy.typing as npt
 from docs_rag.background import DEFAULT_SPREAD, Background
 from docs_rag.lexical import match_any
 from docs_rag.ranking import RankedList
-from docs_rag.relevance import Signals, relevance
+from docs_rag.relevance import Signals, Worth, worths
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
 from docs_rag.terms import Terms, terms_of
@@ -42,6 +42,8 @@ class Candidates:
     lists: tuple[RankedList[int], ...]
     chunks: dict[int, StoredChunk]
     similarities: dict[int, float]
+    signals: dict[int, Signals]
+    worths: dict[int, Worth]
     evidence: Evidence
     terms: Terms
     milliseconds: dict[str, float]
@@ -93,10 +95,13 @@ class Searcher:
             )
             for i, chunk in chunks.items()
         }
+        found = self._worths(signals)
         return Candidates(
-            lists=self._lists(signals, chunks, lexical, substrings, count),
+            lists=self._lists(signals, found, chunks, lexical, substrings, count),
             chunks=chunks,
             similarities=bodies,
+            signals=signals,
+            worths=found,
             evidence=self.evidence(
                 terms, lexical, vector, _best(bodies), _best(headings)
             ),
@@ -198,20 +203,24 @@ class Searcher:
                     held[chunk_id] += weight
         return max(held.values(), default=0.0) / (terms.total or 1.0)
 
+    def _worths(self, signals: Mapping[int, Signals]) -> dict[int, Worth]:
+        spread = self.background.spread if self.background else DEFAULT_SPREAD
+        found = worths(list(signals.values()), spread)
+        return dict(zip(signals, found, strict=True))
+
     def _lists(
         self,
         signals: Mapping[int, Signals],
+        worth: Mapping[int, Worth],
         chunks: Mapping[int, StoredChunk],
         lexical: Lexical,
         substrings: Mapping[int, float],
         count: int,
     ) -> tuple[RankedList[int], ...]:
-        spread = self.background.spread if self.background else DEFAULT_SPREAD
-        sums = relevance(list(signals.values()), spread)
         meanings = {i: one.meaning() for i, one in signals.items()}
         near = {i: meaning for i, meaning in meanings.items() if meaning is not None}
         words = {i: lexical.words[i] for i in list(lexical.words)[:count]}
-        evidence = dict(zip(signals, sums, strict=True))
+        evidence = {i: one.total for i, one in worth.items()}
         return (
             _ranked("evidence", evidence, chunks, _EVIDENCE_WEIGHT),
             _ranked("vector", near, chunks, 1.0, count),

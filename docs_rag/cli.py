@@ -164,6 +164,7 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    from docs_rag.explaintext import explanation_as_text
     from docs_rag.rendering import answer_as_json, answer_as_text
     from docs_rag.retrieval import DEFAULT_MAX_CHARS, ask
     from docs_rag.service import CallContext, open_service
@@ -179,19 +180,21 @@ def _query(arguments: argparse.Namespace) -> int:
     service = open_service(_settings(arguments), resident=False)
     try:
         answer = service.retrieve(
-            question, CallContext(Caller.CLI), even_if_none=arguments.all
+            question,
+            CallContext(Caller.CLI),
+            even_if_none=arguments.all,
+            explain=arguments.explain,
         )
     finally:
         service.close()
     if arguments.json:
-        result = answer_as_json(answer)
-        _print_json(result | ({"explain": answer.facts} if arguments.explain else {}))
+        told = answer.explanation
+        explain = {} if told is None else {"explain": answer.facts | told}
+        _print_json(answer_as_json(answer) | explain)
         return EXIT_DONE
     print(answer_as_text(answer))
-    if arguments.explain:
-        print("\nexplain:")
-        for name, value in answer.facts.items():
-            print(f"  {name}: {value}")
+    if answer.explanation is not None:
+        print(f"\nexplain:\n{explanation_as_text(answer)}")
     return EXIT_DONE
 
 

@@ -277,7 +277,12 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What ``retrieve`` returns; ``facts`` are timings and counts for the trace."""
+    """
+    What ``retrieve`` returns; ``facts`` are timings and counts for the trace.
+
+    ``explanation`` holds the terms behind rank and verdict where they were asked for;
+    it quotes the question, so it goes into no trace.
+    """
 
     corpus: str
     generation: int
@@ -288,6 +293,7 @@ class Answer:
     omitted: tuple[Omitted, ...]
     notice: str
     facts: dict[str, object] = field(default_factory=dict)
+    explanation: dict[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

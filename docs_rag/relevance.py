@@ -42,9 +42,29 @@ class Signals:
         return self.body + _HEADING * heading
 
 
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What each signal of a passage adds, in spreads of the model's similarity."""
+
+    meaning: float
+    words: float
+    page: float
+    substrings: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.meaning + self.words + self.page + self.substrings
+
+
 def relevance(signals: Sequence[Signals], spread: float) -> list[float]:
+    """Return how much speaks for each passage; see ``worths``."""
+    return [worth.total for worth in worths(signals, spread)]
+
+
+def worths(signals: Sequence[Signals], spread: float) -> list[Worth]:
     """
-    Return how much speaks for each passage, comparable within one query only.
+    Return what speaks for each passage, comparable within one query only.
 
     ``spread`` is the standard deviation of the similarity over this corpus: the unit
     in which one model's cosines mean what another's do.
@@ -56,14 +76,17 @@ def relevance(signals: Sequence[Signals], spread: float) -> list[float]:
     for one, meaning in zip(signals, filled, strict=True):
         best[one.path] = max(meaning, best.get(one.path, meaning))
     return [
-        _sum(one, meaning, best, spread)
+        _worth(one, meaning, best, spread)
         for one, meaning in zip(signals, filled, strict=True)
     ]
 
 
-def _sum(
+def _worth(
     one: Signals, meaning: float, best: Mapping[str, float], spread: float
-) -> float:
-    by_meaning = (meaning + _PAGE_MEANING * best[one.path]) / spread
-    by_words = _WORDS * one.words + _PAGE_WORDS * one.page
-    return by_meaning + by_words + _SUBSTRINGS * one.substrings
+) -> Worth:
+    return Worth(
+        meaning=(meaning + _PAGE_MEANING * best[one.path]) / spread,
+        words=_WORDS * one.words,
+        page=_PAGE_WORDS * one.page,
+        substrings=_SUBSTRINGS * one.substrings,
+    )

@@ -5,6 +5,7 @@ Reads snapshots, writes nothing and never traces: it returns facts, and whoever 
 decides what to log.
 """
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from docs_rag.assembly import Assembly, assemble
 from docs_rag.calibration import Calibration, calibration_from_json
 from docs_rag.candidates import Candidates, Searcher
 from docs_rag.errors import EmbeddingError, IndexMissingError, QueryError
+from docs_rag.explanation import explanation
 from docs_rag.freshness import FreshnessCheck
 from docs_rag.lexical import visible
 from docs_rag.ranking import fuse, take_turns
@@ -145,13 +147,15 @@ class Retriever:
         with self._readers.snapshot() as store:
             return store.generation
 
-    def retrieve(self, question: Question, *, even_if_none: bool = False) -> Answer:
+    def retrieve(
+        self, question: Question, *, even_if_none: bool = False, explain: bool = False
+    ) -> Answer:
         """
         Answer ``question`` from the last committed generation.
 
         With the verdict ``none`` the nearest passages are listed but not quoted,
-        unless ``even_if_none``. Raises ``IndexMissingError`` and its siblings where
-        there is no index to ask.
+        unless ``even_if_none``. ``explain`` fills ``Answer.explanation``.
+        Raises ``IndexMissingError`` and its siblings where there is no index to ask.
         """
         started = time.perf_counter()
         with self._readers.snapshot() as store:
@@ -162,7 +166,7 @@ class Retriever:
                 vectors, embed_facts, failure = self._embed(question)
                 problem = problem or failure
             answer = self._answer(
-                store, space, question, vectors, even_if_none, problem
+                store, space, question, vectors, even_if_none, problem, explain
             )
         self._is_warm = True
         answer.facts.update(embed_facts, semantic=vectors is not None)
@@ -190,6 +194,7 @@ class Retriever:
         vectors: Sequence[Vector] | None,
         even_if_none: bool,
         problem: str,
+        explain: bool,
     ) -> Answer:
         vectors = [None] * len(question.phrasings) if vectors is None else vectors
         calibration = calibration_from_json(store.meta("calibration"))
@@ -217,7 +222,7 @@ class Retriever:
                 break
             count *= 8
         match = _verdict(calibration, found)
-        return self._compose(
+        answer = self._compose(
             store,
             question,
             found,
@@ -227,6 +232,12 @@ class Retriever:
             problem,
             calibration,
         )
+        if not explain:
+            return answer
+        told = explanation(
+            question.phrasings, found, calibration, assembly.hits, answer.match
+        )
+        return dataclasses.replace(answer, explanation=told)
 
     def _assemble(
         self, question: Question, found: Sequence[Candidates], fresh: FreshnessCheck

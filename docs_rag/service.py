@@ -77,7 +77,12 @@ class Service:
             self._is_warm = True
 
     def retrieve(
-        self, question: Question, context: CallContext, *, even_if_none: bool = False
+        self,
+        question: Question,
+        context: CallContext,
+        *,
+        even_if_none: bool = False,
+        explain: bool = False,
     ) -> Answer:
         """Answer and trace; see ``Retriever.retrieve``."""
         record = self._record(Tool.RETRIEVE, context)
@@ -89,7 +94,9 @@ class Service:
             model=self._model,
         )
         with self._traced(record) as finish:
-            answer = self._retriever.retrieve(question, even_if_none=even_if_none)
+            answer = self._retriever.retrieve(
+                question, even_if_none=even_if_none, explain=explain
+            )
             finish(_answered(record, answer))
             return answer
 

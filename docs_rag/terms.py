@@ -39,6 +39,8 @@ class Terms:
     ``weights`` maps the tokens to their worth; ``unknown`` are those the corpus does
     not hold at all. The ceilings are the BM25 of a passage, or page, that would hold
     every token without end: a score divided by it is the share of the query held.
+    ``stems`` has every word of the query, pruned or not, and ``frequencies`` the number
+    of passages that hold a stem.
     """
 
     weights: dict[str, float]
@@ -46,6 +48,9 @@ class Terms:
     ceiling: float
     page_ceiling: float
     substrings: tuple[str, ...]
+    stems: dict[str, str]
+    frequencies: dict[str, int]
+    common_from: float
     is_readable: bool
     has_content: bool
     is_noise: bool
@@ -60,6 +65,19 @@ class Terms:
         """The share of the query's worth in words that the corpus holds."""
         worth = sum(w for token, w in self.weights.items() if token not in self.unknown)
         return worth / self.total if self.total else 0.0
+
+    def pruned(self, token: str) -> str:
+        """Say why a word of the query is asked for nothing; '' where it is asked."""
+        if token in self.weights:
+            return ""
+        stem = self.stems[token]
+        if any(self.stems[other] == stem for other in self.weights):
+            return "the same stem as another word"
+        if token in ENGLISH:
+            return "only holds a sentence together"
+        if self.frequencies[stem] > self.common_from:
+            return "in more than half of the passages"
+        return "one word too many"
 
     @property
     def match(self) -> str:
@@ -86,6 +104,9 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
         ceiling=_ceiling((frequencies[stems[t]] for t in chosen), chunk_count),
         page_ceiling=_ceiling(page_frequencies.values(), page_count),
         substrings=_substrings(query, frozenset() if is_other else unknown),
+        stems=stems,
+        frequencies=frequencies,
+        common_from=_COMMON_SHARE * chunk_count,
         is_readable=is_readable,
         has_content=bool(content) or _is_heading(store, query),
         is_noise=not is_readable and not known and not is_other_language(tokens),

@@ -57,14 +57,20 @@ class Evidence:
         return "both" if self.is_readable else "meaning"
 
     @property
-    def score(self) -> float:
-        """All evidence in one number, comparable within one corpus and mode."""
-        meaning = _MEANING * (self.body + self.heading)
+    def parts(self) -> dict[str, float]:
+        """What meaning, words and length add to the score."""
+        meaning = {"meaning": _MEANING * (self.body + self.heading)}
         if self.mode == "meaning":
             return meaning
         share = self.chunk_count / (self.chunk_count + _SMALL_CORPUS_CHUNKS)
         words = share * (self.words + self.page) + (1 - share) * self.covered
-        return meaning + words + _LENGTH * math.log1p(self.word_count)
+        length = _LENGTH * math.log1p(self.word_count)
+        return {**meaning, "words": words, "length": length}
+
+    @property
+    def score(self) -> float:
+        """All evidence in one number, comparable within one corpus and mode."""
+        return sum(self.parts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,35 @@ class Thresholds:
 
 
 def verdict(evidence: Evidence, thresholds: Mapping[str, Thresholds]) -> Match:
+    """Say whether the corpus answers at all; see ``judge``."""
+    return judge(evidence, thresholds)[0]
+
+
+def judge(
+    evidence: Evidence, thresholds: Mapping[str, Thresholds]
+) -> tuple[Match, str]:
     """
-    Say whether the corpus answers at all.
+    Say whether the corpus answers at all, and why.
 
     Noise, and a question of which the corpus holds not one word though it is in its
     language, is never answered. Without thresholds nothing is called strong.
     """
-    if not evidence.has_content or evidence.is_noise:
-        return Match.NONE
+    if not evidence.has_content:
+        return Match.NONE, "the question has no word with content"
+    if evidence.is_noise:
+        return Match.NONE, "not one of its words is known, and it reads as no language"
     if evidence.mode != "meaning" and not evidence.known:
-        return Match.NONE
+        return Match.NONE, "the corpus holds not one of the words"
     limits = thresholds.get(evidence.mode)
     if limits is None:
-        return Match.WEAK
-    if evidence.score >= limits.strong:
-        return Match.STRONG
-    return Match.WEAK if evidence.score >= limits.weak else Match.NONE
+        return Match.WEAK, "the index has no thresholds to compare with"
+    score = evidence.score
+    if score >= limits.strong:
+        return Match.STRONG, f"{score:.4f} reaches {limits.strong}, where strong begins"
+    if score >= limits.weak:
+        return (
+            Match.WEAK,
+            f"{score:.4f} is between {limits.weak}, where weak begins, and "
+            f"{limits.strong}, where strong begins",
+        )
+    return Match.NONE, f"{score:.4f} is below {limits.weak}, where weak begins"
