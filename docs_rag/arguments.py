@@ -9,12 +9,14 @@ from typing import Any
 
 from docs_rag import __version__
 from docs_rag.config import Backend, Transport
+from docs_rag.evaloptions import add_options
 from docs_rag.variables import SETTING_VARIABLES
 
 PROG = "docs-rag"
 # Listed here and not imported: ``retrieval`` is slow to import, ``--help`` is not.
 DEFAULT_K = 5
 MAX_K = 20
+DEFAULT_DRAFTS = 60
 
 _EPILOG = """\
 Settings come from flags, then the environment, then <RAG_DIR>/.env, then
@@ -61,6 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_snapshot(_verb(verbs, "snapshot", "copy a live index to one file"))
     _add_restore(_verb(verbs, "restore", "put a snapshot in the place of an index"))
     _add_doctor(_verb(verbs, "doctor", "say what is wrong with a corpus or an index"))
+    _add_eval(_verb(verbs, "eval", "measure retrieval on labelled questions"))
+    _add_golden(_verb(verbs, "golden", "draft labelled questions from a corpus"))
     _add_scope(_verb(verbs, "scope", "print the declared scope for machines"))
     trace = verbs.add_parser(
         "trace",
@@ -299,6 +303,38 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
     _add_place(parser)
     _add_embedding(parser)
+
+
+def _add_eval(parser: argparse.ArgumentParser) -> None:
+    add_options(parser, golden=None, compare=None)
+    _add_place(parser)
+    _add_embedding(parser)
+
+
+def _add_golden(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=["draft"],
+        help="draft: propose questions out of headings, definitions and error messages",
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=DEFAULT_DRAFTS,
+        metavar="N",
+        help="at most this many from each source (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--misses",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="add the questions that these trace files, or folders, say were missed",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="write there; FILE must not exist"
+    )
+    _add_place(parser)
 
 
 def _add_scope(parser: argparse.ArgumentParser) -> None:

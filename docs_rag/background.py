@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float32]
 
+# What does not know meaning may still break ties.
+_LEAST_TRUST = 0.001
+
 # The spread where it was not measured: the built-in model's over documentation.
 DEFAULT_SPREAD = 0.054
 
@@ -21,20 +24,27 @@ class Background:
     """
     The mean vector of the corpus' passages and that of its headings, and the spread.
 
-    The mean of many cosines to a query is one cosine to their mean.
+    The mean of many cosines to a query is one cosine to their mean. ``trust`` is how
+    far the model's similarity goes by meaning, from 0 (not at all) to 1.
     """
 
     body: Vector
     heading: Vector
     spread: float
+    trust: float = 1.0
+
+    @property
+    def unit(self) -> float:
+        """The difference in similarity that counts one: less trust, a larger one."""
+        return self.spread / max(self.trust, _LEAST_TRUST)
 
     def body_stands_out(self, query: Vector, similarity: float) -> float:
-        """Return how far ``similarity`` lies above the query's background."""
-        return (similarity - float(self.body @ query)) / self.spread
+        """Return how far ``similarity`` is above the query's background, in units."""
+        return (similarity - float(self.body @ query)) / self.unit
 
     def heading_stands_out(self, query: Vector, similarity: float) -> float:
         """Return the same for the similarity of a heading."""
-        return (similarity - float(self.heading @ query)) / self.spread
+        return (similarity - float(self.heading @ query)) / self.unit
 
 
 def as_json(background: Background) -> dict[str, object]:
@@ -43,6 +53,7 @@ def as_json(background: Background) -> dict[str, object]:
         "body": [round(float(value), 6) for value in background.body],
         "heading": [round(float(value), 6) for value in background.heading],
         "spread": background.spread,
+        "trust": background.trust,
     }
 
 
@@ -52,4 +63,5 @@ def from_json(value: dict[str, object]) -> Background:
         body=np.array(value["body"], dtype=np.float32),
         heading=np.array(value["heading"], dtype=np.float32),
         spread=float(str(value["spread"])),
+        trust=float(str(value.get("trust", 1.0))),
     )

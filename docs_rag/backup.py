@@ -74,8 +74,7 @@ def restore_snapshot(corpus: Corpus, path: Path) -> Snapshot:
     with _disk_failures(corpus.data_dir), corpus_lock(corpus.lock_path, corpus.name):
         discard(beside)
         try:
-            with Store(path) as given:
-                given.copy_to(beside)
+            _copy_of_snapshot(path, beside)
             snapshot = _inspect(beside, path)
             _require_same(corpus, snapshot)
             with Store(beside, writable=True) as fresh:
@@ -84,6 +83,17 @@ def restore_snapshot(corpus: Corpus, path: Path) -> Snapshot:
         finally:
             discard(beside)
     return snapshot
+
+
+def _copy_of_snapshot(path: Path, beside: Path) -> None:
+    try:
+        with Store(path) as given:
+            given.copy_to(beside)
+    except (IndexCorruptError, IndexMissingError) as error:
+        raise IndexCorruptError(
+            f"{path} is no snapshot of an index; nothing was restored, and the index "
+            "is as it was"
+        ) from error
 
 
 def _make_new(fresh: Store, live_generation: int) -> None:

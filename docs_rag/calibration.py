@@ -6,8 +6,9 @@ looks like; the corpus' own headings and sentences, asked as questions, what an 
 does. Bounded work: a fixed number of questions, and one pass over the vectors.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from docs_rag.background import DEFAULT_SPREAD, Background, as_json, from_json
 from docs_rag.candidates import Searcher
 from docs_rag.errors import TextRefusedError
 from docs_rag.lexical import words
+from docs_rag.paraphrases import PAIRS
 from docs_rag.records import Embedder, Match, Purpose
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
@@ -26,7 +28,7 @@ from docs_rag.verdict import Evidence, Thresholds, verdict
 Vectors = npt.NDArray[np.float32]
 
 # Raise when the questions or the evidence change: the next run then measures anew.
-CALIBRATION_VERSION = 1
+CALIBRATION_VERSION = 3
 
 # A corpus of a few passages takes most of its background from unrelated text: so many
 # passages' worth of it.
@@ -38,9 +40,6 @@ _OWN_QUESTION_WORDS = 12
 _WEAK, _STRONG = 1.0, 2.3
 # Meaning alone is less sure of itself.
 _WEAK_BY_MEANING = 1.1
-# The stub's similarity is a noisy count of shared words, which the word index counts
-# better: it may break ties.
-_DISTRUST = {"stub": 50.0}
 # Two scores closer than this are the same.
 _LEAST_DEVIATION = 0.02
 _QUARTILES_OF_NORMAL = 1.349
@@ -83,8 +82,9 @@ def calibration_from_json(value: Mapping[str, object] | None) -> Calibration:
 
 def calibrate(store: Store, space: Space, embedder: Embedder) -> Calibration:
     """Measure ``store``, which holds vectors of ``space``, with shipped questions."""
-    texts, vectors = _embedded(embedder, list(_own_questions(store)))
+    texts, vectors, trust = _embedded(embedder, list(_own_questions(store)))
     background, nearest = _sweep(store, space, vectors)
+    background = replace(background, trust=trust)
     searcher = Searcher(
         store,
         store.meta("chunks", 0),
@@ -111,14 +111,39 @@ def calibrate(store: Store, space: Space, embedder: Embedder) -> Calibration:
     return Calibration(background, thresholds, _rates(unrelated, answered, thresholds))
 
 
-def _embedded(embedder: Embedder, own: list[str]) -> tuple[list[str], Vectors]:
-    """Embed all questions; without the corpus' own where the model refuses one."""
+def _embedded(embedder: Embedder, own: list[str]) -> tuple[list[str], Vectors, float]:
+    """
+    Embed all questions; without the corpus' own where the model refuses one.
+
+    Also returns how far the model is to be trusted.
+    """
+    pairs = [sentence for pair in PAIRS for sentence in pair]
     shipped = [*QUESTIONS, *UNREADABLE_QUESTIONS]
+    texts = shipped + own
     try:
-        texts = shipped + own
-        return texts, embedder.embed(texts, Purpose.QUERY).vectors
+        vectors = embedder.embed(pairs + texts, Purpose.QUERY).vectors
     except TextRefusedError:
-        return shipped, embedder.embed(shipped, Purpose.QUERY).vectors
+        texts = shipped
+        vectors = embedder.embed(pairs + texts, Purpose.QUERY).vectors
+    return texts, vectors[len(pairs) :], _trust(vectors[: len(pairs)])
+
+
+def _trust(pairs: Vectors) -> float:
+    """
+    Return how surely sentences that say the same are nearer than others.
+
+    They share no word, so a similarity that only counts words earns nothing: it would
+    add noise to what the word index counts better.
+    """
+    cosines = pairs[::2] @ pairs[1::2].T
+    same = np.diag(cosines)
+    others = ~np.eye(len(same), dtype=bool)
+    nearer = np.mean(
+        [np.sign(same[:, None] - side)[others].mean() for side in (cosines, cosines.T)]
+    )
+    # Two deviations of what chance does: one place in a shuffled row, for each pair.
+    chance = 2 / math.sqrt(3 * len(same))
+    return round(max(0.0, (float(nearer) - chance) / (1 - chance)), 4)
 
 
 def _own_questions(store: Store) -> Iterator[str]:
@@ -153,7 +178,7 @@ def _sweep(
     background = Background(
         body=body.mean(noise),
         heading=heading.mean(noise),
-        spread=body.spread() * _DISTRUST.get(space.backend, 1.0),
+        spread=body.spread(),
     )
     return background, list(zip(body.best(), heading.best(), strict=True))
 

@@ -155,9 +155,14 @@ class Searcher:
             is_noise=terms.is_noise,
         )
 
+    @property
+    def _trust(self) -> float:
+        """How far similarity goes by meaning: what does not, proposes nothing."""
+        return self.background.trust if self.background else 1.0
+
     def _nearest(self, vector: Vector | None, count: int) -> list[int]:
         """Return the chunks whose text or heading is nearest, about ``count`` each."""
-        if vector is None or self.space is None:
+        if vector is None or self.space is None or not self._trust:
             return []
         found = self.engine.nearest(self.store, self.space, vector, 2 * count)
         chunk_ids = self.store.chunks_of_vectors([vector_id for vector_id, _ in found])
@@ -204,8 +209,8 @@ class Searcher:
         return max(held.values(), default=0.0) / (terms.total or 1.0)
 
     def _worths(self, signals: Mapping[int, Signals]) -> dict[int, Worth]:
-        spread = self.background.spread if self.background else DEFAULT_SPREAD
-        found = worths(list(signals.values()), spread)
+        unit = self.background.unit if self.background else DEFAULT_SPREAD
+        found = worths(list(signals.values()), unit)
         return dict(zip(signals, found, strict=True))
 
     def _lists(
@@ -223,7 +228,7 @@ class Searcher:
         evidence = {i: one.total for i, one in worth.items()}
         return (
             _ranked("evidence", evidence, chunks, _EVIDENCE_WEIGHT),
-            _ranked("vector", near, chunks, 1.0, count),
+            _ranked("vector", near, chunks, self._trust, count),
             _ranked("words", words, chunks, lexical.covered),
             _ranked("trigrams", substrings, chunks, lexical.covered),
         )

@@ -67,6 +67,14 @@ def _guarded(words: Sequence[str]) -> int:
             raise
         _say(f"docs-rag: {error}")
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if debug or (error.name or "").startswith("docs_rag"):
+            raise
+        _say(
+            f"docs-rag: the package {error.name} is not installed for {sys.executable}; "
+            "run `pip install .` in the checkout, or call the Python that has it"
+        )
+        return EXIT_USAGE
     except Exception as error:
         if debug:
             raise
@@ -83,7 +91,7 @@ def _run(words: Sequence[str]) -> int:
     from docs_rag.arguments import build_parser
 
     try:
-        arguments = build_parser().parse_args(words)
+        arguments = build_parser().parse_args(words, argparse.Namespace(words=words))
     except SystemExit as stop:  # --help, or wrong usage; it has been said
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     return _VERBS[arguments.verb](arguments)
@@ -235,7 +243,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
     # One line a request is the guard's; the SDK's own say less and say it twice.
-    for name in ("mcp", "sse_starlette", "httpx", "httpx2"):
+    for name in ("mcp", "sse_starlette", "httpx", "httpx2", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
     from docs_rag.serve import run
 
@@ -330,6 +338,22 @@ def _check_config(arguments: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def _golden(arguments: argparse.Namespace) -> int:
+    from docs_rag.drafting import draft_golden
+
+    return draft_golden(arguments, _settings(arguments), sys.stdout, sys.stderr)
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    import shlex
+
+    from docs_rag.evaluation import evaluate, subject_of
+
+    subject = subject_of(_settings(arguments))
+    command = f"docs-rag {shlex.join(arguments.words)}"
+    return evaluate(arguments, subject, command, sys.stdout, sys.stderr)
+
+
 def _scope(arguments: argparse.Namespace) -> int:
     from docs_rag.mirror import show_scope
 
@@ -370,5 +394,7 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check-config": _check_config,
     "preflight": _preflight,
     "scope": _scope,
+    "golden": _golden,
+    "eval": _eval,
     **dict.fromkeys(("index", "refresh", "snapshot", "restore", "doctor"), _operate),
 }

@@ -148,9 +148,12 @@ def _require_directory(corpus: Corpus) -> None:
         state = unreadable(error)
     else:
         return
+    remedy = "put the documentation there"
+    if corpus.git_origin_repo is not None:
+        remedy = "fetch it with `docs-rag refresh`"
     raise ConfigError(
         f'corpus "{corpus.name}", key "corpus_dir": '
-        f"{printable(str(corpus.directory))} {state}: put the documentation there, "
+        f"{printable(str(corpus.directory))} {state}: {remedy}, "
         "or correct corpus_dir in corpora.json (or RAG_CORPUS_DIR)"
     )
 

@@ -66,6 +66,7 @@ class Database:
                 self._prepare_for_writing()
                 self.migrate()
             self._check_version()
+            self._opened_as = self._identity()
         except BaseException:
             self.close()
             raise
@@ -150,6 +151,21 @@ class Database:
         """Return the first column of the first row, or None where there is none."""
         rows = self.rows(sql, *values)
         return rows[0][0] if rows else None
+
+    def require_in_place(self) -> None:
+        """Raise where the file at ``path`` is no longer the one that is open."""
+        if self._identity() != self._opened_as:
+            raise StorageError(
+                f"{self.path} was deleted or replaced while it was written, so what "
+                "was written is lost; run `docs-rag index` again"
+            )
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     # -- transactions -----------------------------------------------------------
 

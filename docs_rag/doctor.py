@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docs_rag.config import Corpus
+from docs_rag.corpus import scan
 from docs_rag.errors import (
     ConfigError,
     DocsRagError,
@@ -23,7 +24,6 @@ from docs_rag.errors import (
     IndexMissingError,
 )
 from docs_rag.filesystem import network_warning
-from docs_rag.scope import list_scope
 from docs_rag.store import Store
 
 # Clocks of two machines differ by a little; a jump is more than that.
@@ -92,11 +92,18 @@ def _corpus_folder(corpus: Corpus) -> Iterator[Finding]:
             f"the corpus folder {corpus.directory} is not readable for this account",
             "change its permissions, or index as its owner",
         )
-    elif not list_scope(corpus).found:
-        yield Finding(
-            f"the scope matches no file in {corpus.directory}",
-            "correct it in corpora.json; `docs-rag check-config` shows each entry",
-        )
+    else:
+        yield from _scope(corpus)
+
+
+def _scope(corpus: Corpus) -> Iterator[Finding]:
+    found = scan(corpus)
+    remedy = "correct it in corpora.json; `docs-rag check-config` shows each entry"
+    if not found.documents:
+        yield Finding(f"the scope matches no file in {corpus.directory}", remedy)
+        return
+    for entry in found.unmatched:
+        yield Finding(f"scope entry matches nothing: {entry}", f"mount it, or {remedy}")
 
 
 def _leftovers(corpus: Corpus) -> Iterator[Finding]:

@@ -47,6 +47,8 @@ def parse_dotenv(text: str, path: Path) -> dict[str, str]:
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
+        if "\0" in line:
+            raise ConfigError(f"{path}:{number}: holds a NUL byte: remove it")
         assignment = _ASSIGNMENT.fullmatch(stripped)
         if assignment is None:
             raise ConfigError(

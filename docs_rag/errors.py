@@ -86,5 +86,11 @@ class QueryError(DocsRagError):
     exit_code = EXIT_USAGE
 
 
+class GoldenError(DocsRagError):
+    """A golden file that cannot be used; the message names file and line."""
+
+    exit_code = EXIT_USAGE
+
+
 class ProbeError(DocsRagError):
     """A running server did not answer as it should."""

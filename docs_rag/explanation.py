@@ -31,7 +31,7 @@ def explanation(
         for query, one in zip(phrasings, found, strict=True)
     ]
     decisive = next((one for one in told if one["match"] == match.value), None)
-    why = decisive["why"] if decisive and hits else "no passage was found"
+    why = decisive["why"] if decisive else "no passage was found"
     return {"match": match.value, "why": why, "phrasings": told}
 
 
@@ -97,11 +97,12 @@ def _background(one: Candidates, calibration: Calibration) -> dict[str, object] 
     }
     return {
         "deviation": background.spread,
+        "trust": background.trust,
         **{
             name: {
                 "best": _round(similarity),
-                "mean": _round(similarity - out * background.spread),
-                "deviations_above": _round(out),
+                "mean": _round(similarity - out * background.unit),
+                "trusted_deviations_above": _round(out),
             }
             for name, (similarity, out) in best.items()
             if similarity is not None

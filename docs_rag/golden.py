@@ -58,7 +58,8 @@ def draft(chunks: Iterable[StoredChunk], count: int) -> list[Draft]:
 
 
 def _drafts(chunk: StoredChunk) -> Iterator[Draft]:
-    leaf = chunk.heading.rsplit(" > ", 1)[-1]
+    # A passage over several sections has their headings side by side.
+    leaf = chunk.heading.rsplit(" > ", 1)[-1].split(" | ")[0]
     first = next((line for line in chunk.body.split("\n") if _is_prose(line)), "")
     if first and len(leaf.split()) >= _MIN_HEADING_WORDS:
         yield Draft("heading", leaf, chunk.path, first[:_EVIDENCE_CHARS].strip())

@@ -14,18 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from docs_rag.calibration import (
-    CALIBRATION_VERSION,
-    calibrate,
-    calibration_as_json,
-)
+from docs_rag.calibration import CALIBRATION_VERSION, calibrate, calibration_as_json
 from docs_rag.config import Corpus
 from docs_rag.corpus import scan
-from docs_rag.errors import (
-    ConfigError,
-    IndexMissingError,
-    TextRefusedError,
-)
+from docs_rag.errors import ConfigError, IndexMissingError, TextRefusedError
 from docs_rag.locking import corpus_lock
 from docs_rag.planning import Plan, plan, refuse_shrink
 from docs_rag.preparing import Prepared, entries, prepare, recipe
@@ -77,12 +69,12 @@ class _Run:
     started: float = field(default_factory=time.monotonic)
     embedded: int = 0
     reused: int = 0
-    vanished: list[Skipped] = field(default_factory=list)
+    vanished: dict[str, Skipped] = field(default_factory=dict)
     refused: dict[bytes, str] = field(default_factory=dict)
+    documents: dict[str, Document] = field(init=False)
 
-    @property
-    def documents(self) -> dict[str, Document]:
-        return {document.path: document for document in self.found.documents}
+    def __post_init__(self) -> None:
+        self.documents = {document.path: document for document in self.found.documents}
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -110,7 +102,9 @@ def index_corpus(
         if options.full:
             return _rebuild(run)
         with Store(corpus.index_path, writable=True) as store:
-            return _refresh(run, store)
+            report = _refresh(run, store)
+            store.require_in_place()
+            return report
 
 
 def _dry_run(run: _Run) -> IndexReport:
@@ -148,7 +142,7 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
         store.generation,
         store.meta("files", 0),
         store.meta("chunks", 0),
-        (*run.found.skipped, *run.vanished, *store.files_without_text()),
+        (*run.found.skipped, *run.vanished.values(), *store.files_without_text()),
         store.files_without_vectors(),
     )
 
@@ -247,7 +241,7 @@ def _prepare(run: _Run, space: Space, path: str) -> Iterator[Prepared]:
     try:
         yield prepare(run.documents[path], run.embedder, space.capacity)
     except OSError as error:
-        run.vanished.append(Skipped(path, f"cannot be read ({error.strerror})"))
+        run.vanished[path] = Skipped(path, f"cannot be read ({error.strerror})")
 
 
 def _embed_missing(
@@ -348,7 +342,9 @@ def _finish(
             commit=run.found.source.commit,
             synced_at=run.found.source.synced_at,
             dirty=run.found.source.dirty,
-            skipped=[[s.path, s.reason] for s in (*run.found.skipped, *run.vanished)],
+            skipped=[
+                [s.path, s.reason] for s in (*run.found.skipped, *run.vanished.values())
+            ],
             unmatched_scope=list(run.found.unmatched),
         )
         if not steps.is_empty or store.meta("active_space") != space.id:

@@ -73,6 +73,10 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 # Longer compounds are URLs, digests and paths: their parts say enough.
 _MAX_COMPOUND_CHARS = 64
 
+# So much of a query is looked up. It is more than most models read; a question is
+# shorter, and a pasted page says by its ends what it is about.
+MAX_QUERY_CHARS = 2_000
+
 _OPENING = "([{<"
 _CLOSING = ")]}>"
 _LEADING = "\"'“”„«»‹›,;!?。，；！？、：…"
@@ -94,6 +98,14 @@ def visible(text: str) -> str:
     """Fold everything but case, which still separates ``fooBar`` from ``foobar``."""
     plain = unicodedata.normalize("NFKC", text.translate(_BEFORE)).translate(_AFTER)
     return _ESCAPE.sub(r"\1", plain)
+
+
+def ends(query: str) -> str:
+    """Return ``query``, or its two ends where it is longer than is looked up."""
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    half = MAX_QUERY_CHARS // 2
+    return f"{query[:half]}\n{query[-half:]}"
 
 
 def words(text: str) -> list[str]:
@@ -121,7 +133,7 @@ def query_words(text: str) -> list[str]:
     """
     tokens = (
         token
-        for compound, sign in _compounds(text)
+        for compound, sign in _compounds(ends(text))
         for token in _tokens(compound, sign, is_query=True)
     )
     return list(dict.fromkeys(tokens))
@@ -175,7 +187,7 @@ def query_substrings(text: str) -> list[str]:
     ``--flag``, ``#[derive]`` and ``std::vector<T>`` stay whole. A run without blanks
     asks for every three characters of it.
     """
-    pieces = (piece for raw in fold(text).split() for piece in _substrings(raw))
+    pieces = (piece for raw in fold(ends(text)).split() for piece in _substrings(raw))
     return list(dict.fromkeys(piece for piece in pieces if len(piece) >= 3))
 
 

@@ -285,7 +285,7 @@ class Retriever:
             )
         if assembly.unchecked:
             notices.append(
-                "The corpus folder is not reachable, so freshness was not checked."
+                "Folders of the corpus are not reachable, so freshness was not checked."
             )
         return Answer(
             corpus=self.corpus,
@@ -360,6 +360,7 @@ def _facts(
         facts["weak_from"], facts["strong_from"] = limits.weak, limits.strong
     if calibration.background:
         facts["spread"] = calibration.background.spread
+        facts["trust"] = calibration.background.trust
     for ranked in first.lists:
         facts[f"{ranked.name}_weight"] = round(ranked.weight, 4)
         facts[f"{ranked.name}_count"] = len(ranked.keys)

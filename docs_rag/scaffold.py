@@ -28,12 +28,12 @@ from docs_rag.tree import Found, Tree
 # Directories that by their name hold what is no longer, or not one's own.
 _ARCHIVES = re.compile(
     r"_?archives?|archived|attic|deprecated|node_modules|obsolete|old|third_party|vendor"
-    r"|versioned_docs",
+    r"|versioned_docs|fixtures?|testdata",
     re.IGNORECASE,
 )
 # Directories whose markdown is seldom documentation.
 _ASIDE_DIRECTORIES = re.compile(
-    r"build|coverage|dist|fixtures|out|target|test|testdata|tests|venv", re.IGNORECASE
+    r"build|coverage|dist|fixtures?|out|target|tests?|testdata|venv", re.IGNORECASE
 )
 # Directories that are taken whole, because pages are added to them.
 _DOCUMENTATION = re.compile(

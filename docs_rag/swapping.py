@@ -7,7 +7,12 @@ aside rather than destroyed.
 
 from pathlib import Path
 
-from docs_rag.errors import IndexCorruptError, IndexMismatchError, IndexMissingError
+from docs_rag.errors import (
+    IndexCorruptError,
+    IndexMismatchError,
+    IndexMissingError,
+    StorageError,
+)
 from docs_rag.schema import IndexedFile
 from docs_rag.store import Store
 
@@ -42,6 +47,17 @@ def what_is_live(path: Path) -> tuple[int, dict[str, IndexedFile]]:
 
 
 def discard(path: Path) -> None:
-    """Remove an index file and what SQLite keeps beside it."""
+    """
+    Remove an index file and what SQLite keeps beside it.
+
+    Raises ``StorageError`` where something that is there cannot be removed.
+    """
     for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        beside = path.with_name(path.name + suffix)
+        try:
+            beside.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot remove {beside} ({error.strerror}); remove it by hand, and "
+                "check that its folder is writable"
+            ) from error

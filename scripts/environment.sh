@@ -10,7 +10,13 @@ fail() {
 # Print the first Python that is new enough; PYTHON names one to use.
 find_python() {
   local candidate found=""
-  for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python; do
+  if [ -n "${PYTHON:-}" ]; then
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+      fail "PYTHON is $PYTHON, which is no Python 3.11 or newer. Name another, or unset it."
+    printf '%s\n' "$PYTHON"
+    return
+  fi
+  for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
     command -v "$candidate" >/dev/null 2>&1 || continue
     found="$found $candidate"
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -57,7 +63,7 @@ prepare_environment() {
   if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; then
     return
   fi
-  printf 'installing docs-rag%s into .venv\n' "${extras:+ with$extras}"
+  printf 'installing docs-rag%s into .venv\n' "${extras:+ with $extras}"
   if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     --constraint constraints.txt ".${extras:+[${extras// /}]}"; then
     fail "the packages could not be installed (see above). Is a package registry reachable?"

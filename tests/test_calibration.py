@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from helpers import Index, make_store
 
 from docs_rag.calibration import (
@@ -12,9 +13,12 @@ from docs_rag.calibration import (
     calibration_as_json,
     calibration_from_json,
 )
-from docs_rag.embedding import StubEmbedder
+from docs_rag.embedding import BuiltinEmbedder, StubEmbedder
 from docs_rag.errors import TextRefusedError
-from docs_rag.records import EmbeddingBatch, Purpose
+from docs_rag.functionwords import ENGLISH
+from docs_rag.lexical import query_words
+from docs_rag.paraphrases import PAIRS
+from docs_rag.records import Embedder, EmbeddingBatch, Purpose
 from docs_rag.unrelated import QUESTIONS, UNREADABLE_QUESTIONS
 from docs_rag.vectors import to_bytes
 
@@ -59,7 +63,34 @@ def test_the_work_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     calibrate(index.store, index.space, embedder)
     index.store.close()
 
-    assert len(embedder.texts) <= len(QUESTIONS) + len(UNREADABLE_QUESTIONS) + 40
+    shipped = len(QUESTIONS) + len(UNREADABLE_QUESTIONS) + 2 * len(PAIRS)
+    assert len(embedder.texts) <= shipped + 40
+
+
+@pytest.mark.parametrize(
+    ("embedder", "low", "high"),
+    [
+        pytest.param(StubEmbedder(), 0, 0, id="hashed words know no meaning"),
+        pytest.param(BuiltinEmbedder(), 0.9, 1, id="the built-in model does"),
+    ],
+)
+def test_a_model_is_trusted_as_far_as_it_knows_meaning(
+    tmp_path: Path, embedder: Embedder, low: float, high: float
+) -> None:
+    """Sentences that say the same without sharing a word tell a model from a count."""
+    index = make_store(tmp_path / "index.sqlite", embedder.probe().dimension)
+    background = calibrate(index.store, index.space, embedder).background
+    index.store.close()
+
+    assert background is not None
+    assert low <= background.trust <= high
+
+
+def test_paraphrases_share_no_word_that_matters() -> None:
+    """Whoever counts words must find nothing in common."""
+    for first, second in PAIRS:
+        shared = set(query_words(first)) & set(query_words(second)) - ENGLISH
+        assert not shared, (first, second)
 
 
 def test_its_own_words_are_answered_and_others_are_not(tmp_path: Path) -> None:
@@ -103,6 +134,7 @@ def test_a_calibration_survives_json(tmp_path: Path) -> None:
     assert found.background is not None
     assert abs(kept.background.body - found.background.body).max() < 1e-6
     assert kept.background.spread == found.background.spread
+    assert kept.background.trust == found.background.trust
 
 
 def test_no_calibration_reads_as_an_empty_one() -> None:

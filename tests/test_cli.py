@@ -309,6 +309,9 @@ def test_query_json_is_the_tool_result(inside, capfd):
     assert {hit["path"] for hit in answer["hits"]} == {"docs/lamps.md", "docs/tides.md"}
     assert answer["hits"][0]["path"] == "docs/lamps.md"
     assert answer["explain"]["total_ms"] > 0
+    first = answer["explain"]["phrasings"][0]
+    assert first["query"] == QUESTION
+    assert first["hits"][0]["path"] == "docs/lamps.md"
     assert main(words) == 0
     assert "explain" not in json.loads(capfd.readouterr().out)
 
@@ -317,11 +320,17 @@ def test_query_explains_in_text(inside, capfd):
     """--explain adds the terms behind rank and verdict below the passages."""
     assert main(["query", QUESTION, "--explain"]) == 0
 
-    assert "\nexplain:\n  engine: " in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "\nexplain:\n  engine: " in out
+    assert "\n  match: " in out
+    assert "\n    words:\n      what: weight 0.0" in out
 
 
-def test_query_without_a_match_quotes_only_if_asked(inside, capfd):
-    """With the verdict none nothing is quoted, unless --all."""
+def test_query_without_a_match_quotes_only_if_asked(project, monkeypatch, capfd):
+    """With the verdict none the nearest passages are not quoted, unless --all."""
+    monkeypatch.setenv("RAG_EMBED_BACKEND", "builtin")
+    assert main(["index"]) == 0
+    capfd.readouterr()
     assert main(["query", "zymurgy", "--json"]) == 0
     kept_back = json.loads(capfd.readouterr().out)
     assert main(["query", "zymurgy", "--json", "--all"]) == 0
@@ -331,6 +340,34 @@ def test_query_without_a_match_quotes_only_if_asked(inside, capfd):
     assert kept_back["hits"] == []
     assert kept_back["omitted"]
     assert quoted["hits"]
+
+
+def test_drafts_can_be_measured(inside, tmp_path, capfd):
+    """What `golden draft` writes, `eval` reads, and the served index is left alone."""
+    golden, report = tmp_path / "golden.jsonl", tmp_path / "report.md"
+    assert main(["golden", "draft", "--out", str(golden)]) == 0
+    assert main(["status", "--json"]) == 0
+    before = json.loads(capfd.readouterr().out)
+    words = ["eval", "--golden", str(golden), "--report", str(report)]
+    assert main([*words, "--min-recall", "0.5"]) == 0
+    shown = capfd.readouterr()
+
+    assert f"docs-rag eval --golden {golden}" in shown.out
+    assert "model `stub:stub`" in shown.out
+    assert report.read_text(encoding="utf-8") == shown.out.removesuffix("\n")
+    assert main([*words, "--min-mrr", "1.1"]) == 1
+    assert "VIOLATION: mrr is" in capfd.readouterr().err
+    assert main(["status", "--json"]) == 0
+    after = json.loads(capfd.readouterr().out)
+    assert after["generation"] == before["generation"]
+
+
+def test_eval_names_a_golden_file_that_is_not_there(inside, capfd):
+    """A golden file is needed, and must be there: exit code 2 otherwise."""
+    assert main(["eval"]) == 2
+    assert "--golden" in capfd.readouterr().err
+    assert main(["eval", "--golden", "/nowhere/golden.jsonl"]) == 2
+    assert "/nowhere/golden.jsonl: cannot be read" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -660,3 +697,22 @@ def test_version_is_the_package_version(capsys):
     assert main(["--version"]) == 0
 
     assert capsys.readouterr().out == f"docs-rag {__version__}\n"
+
+
+@pytest.mark.parametrize("door", ["serve.py", "indexer.py", "netguard.py"])
+def test_a_python_without_the_packages_is_told_so(door):
+    """A door run by a Python that lacks a package names it and what to do."""
+    done = subprocess.run(
+        [sys.executable, "-S", str(kit.ROOT / door)],
+        env={"PATH": "/usr/bin:/bin"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "is not installed for" in done.stderr
+    assert "pip install" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.cases import GoldenError, read_golden
-from eval.metrics import (
+from docs_rag.cases import read_golden
+from docs_rag.errors import GoldenError
+from docs_rag.metrics import (
     bootstrap_interval,
     mean_reciprocal_rank,
     ndcg,
@@ -185,9 +186,9 @@ def test_the_same_questions_give_the_same_answers(tmp_path: Path) -> None:
 
 def test_no_backend_ranks_below_words_alone(tmp_path: Path) -> None:
     """
-    A model may add to what words find in the corpus' language, never take away.
+    A model may add to what words find, and one without meaning takes nothing away.
 
-    In another language the stub's noise has the caller's own turn.
+    The stub ranks every question as words alone do, in any language.
     """
     written = tmp_path / "run.json"
     main(["--compare", "words,stub,builtin", "--json", str(written)])
@@ -204,3 +205,5 @@ def test_no_backend_ranks_below_words_alone(tmp_path: Path) -> None:
     ]
 
     assert means[0] <= means[1] <= means[2]
+    words, stub = ([q["rank"] for q in run["questions"]] for run in runs[:2])
+    assert stub == words

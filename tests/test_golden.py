@@ -44,6 +44,13 @@ def test_what_is_drafted(body: str, family: str, query: str, evidence: str) -> N
     assert found[family].evidence in body
 
 
+def test_of_several_headings_the_first_is_asked() -> None:
+    """A passage over small sections is asked for by its first one."""
+    chunk = make_stored("Turn it until it stops.", heading="A > Open it now | Close")
+
+    assert [one.query for one in draft([chunk], 5)] == ["Open it now"]
+
+
 def test_one_page_does_not_fill_the_list() -> None:
     """Each page gives one question of a family, and no more than were asked for."""
     text = "Turn the wheel until it stops."

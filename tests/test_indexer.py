@@ -1,9 +1,11 @@
 """An indexing run: incremental equals fresh, killed resumes, failing is harmless."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from docs_rag.errors import (
     IndexLockedError,
     IndexMissingError,
     ShrinkError,
+    StorageError,
     TextRefusedError,
 )
 from docs_rag.indexer import IndexOptions, index_corpus
@@ -404,6 +407,68 @@ def test_reader_sees_old_rows_until_the_full_rebuild_is_done(tmp_path: Path) -> 
         run(corpus, full=True)
         with reader.snapshot():
             assert "docs/new.md" in reader.files()
+
+
+MANY = {f"docs/{n:03}.md": f"# Page {n}\n\nRope {n}.\n" for n in range(70)}
+DISASTERS: dict[str, Callable[[Corpus], object]] = {
+    "file deleted": lambda corpus: corpus.index_path.unlink(),
+    "folder deleted": lambda corpus: shutil.rmtree(corpus.data_dir),
+    "folder moved": lambda corpus: corpus.data_dir.rename(f"{corpus.data_dir}.old"),
+    "file replaced": lambda corpus: replace_by_copy(corpus.index_path),
+    "folder is a file": lambda corpus: replace_by_file(corpus.data_dir),
+}
+
+
+def replace_by_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("")
+
+
+def replace_by_copy(path: Path) -> None:
+    copy = path.with_name("copy")
+    shutil.copyfile(path, copy)
+    copy.replace(path)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["refresh", "full"])
+@pytest.mark.parametrize("moment", ["embedding", "writing"])
+@pytest.mark.parametrize("disaster", DISASTERS)
+def test_a_run_never_calls_an_index_done_that_is_not_there(
+    tmp_path: Path, disaster: str, moment: str, full: bool
+) -> None:
+    """An index taken away in the middle of a run fails it, or is there at its end."""
+    corpus = make_corpus(tmp_path, MANY)
+    run(corpus)
+    lay_out(corpus.directory, {path: f"{MANY[path]}\nNew.\n" for path in MANY})
+    struck: list[int] = []
+
+    def strike(stage: str, done: int, total: int) -> None:
+        if stage == moment and not struck:
+            struck.append(done)
+            DISASTERS[disaster](corpus)
+
+    with contextlib.suppress(StorageError):
+        index_corpus(corpus, StubEmbedder(), IndexOptions(full=full), strike)
+        assert "New." in {chunk.split()[-1] for chunk in bodies(corpus)}
+    assert struck
+
+
+def bodies(corpus: Corpus) -> list[str]:
+    with Store(corpus.index_path) as store:
+        return [chunk.body for chunk in store.all_chunks()]
+
+
+def test_files_that_vanish_during_a_run_are_named_once(tmp_path: Path) -> None:
+    """A file that neither pass could read is one skipped file, not two."""
+    corpus = make_corpus(tmp_path, MANY)
+
+    def strike(stage: str, done: int, total: int) -> None:
+        shutil.rmtree(corpus.directory / "docs", ignore_errors=True)
+
+    report = index_corpus(corpus, StubEmbedder(), IndexOptions(), strike)
+
+    assert [s.path for s in report.skipped] == sorted(MANY)[-len(report.skipped) :]
+    assert len(report.skipped) == len(MANY) - report.files > 0
 
 
 def test_second_writer_is_turned_away(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ Runs as Markdown for people and as JSON for programs. Pure: values in, text out.
 import json
 from collections.abc import Sequence
 
-from docs_rag.records import Match
-from eval.measuring import (
+from docs_rag.measuring import (
     Outcome,
     Run,
     intervals,
@@ -14,7 +13,8 @@ from eval.measuring import (
     off_summary,
     summary,
 )
-from eval.metrics import paired_p_value, reciprocal
+from docs_rag.metrics import paired_p_value, reciprocal
+from docs_rag.records import Match
 
 _COLUMNS = (
     *("recall@1", "recall@3", "recall@5", "recall@10", "mrr", "ndcg@10", "passage@5"),

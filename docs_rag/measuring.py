@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docs_rag import __version__
+from docs_rag.cases import Case
 from docs_rag.config import load_settings
 from docs_rag.embedding import StubEmbedder
 from docs_rag.errors import EmbeddingError
 from docs_rag.indexer import index_corpus
-from docs_rag.records import EmbeddingBatch, Match, Purpose
-from docs_rag.retrieval import Retriever, ask
-from docs_rag.service import embedder_for
-from docs_rag.vectors import ResidentVectors
-from eval.cases import Case
-from eval.metrics import (
+from docs_rag.metrics import (
     Rank,
     bootstrap_interval,
     mean,
@@ -32,6 +28,10 @@ from eval.metrics import (
     percentile,
     recall_at,
 )
+from docs_rag.records import EmbeddingBatch, Match, Purpose
+from docs_rag.retrieval import Retriever, ask
+from docs_rag.service import embedder_for
+from docs_rag.vectors import ResidentVectors
 
 DEPTHS = (1, 3, 5, 10)
 PASSAGE_DEPTH = 5
@@ -107,8 +107,8 @@ def measure(
     name: str,
     environ: Mapping[str, str],
     cases: Sequence[Case],
-    k: int = 10,
-    say: Callable[[str], None] = print,
+    k: int,
+    say: Callable[[str], None],
 ) -> Run:
     """
     Index the corpus that ``environ`` chooses and ask it every question.

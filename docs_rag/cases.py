@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs_rag.errors import GoldenError
+
 # The family whose questions the corpus does not answer.
 OFF = "off"
-
-
-class GoldenError(Exception):
-    """A golden file that cannot be used; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,8 @@ def read_golden(path: Path) -> list[Case]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise GoldenError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise GoldenError(f"{path}: is not UTF-8: save it as UTF-8") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("//"):
             continue
