@@ -80,7 +80,7 @@ def _verb(
     verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
     return verbs.add_parser(
-        name, help=text, description=text.capitalize() + ".", allow_abbrev=False
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
     )
 
 
@@ -161,7 +161,7 @@ def _add_index(parser: argparse.ArgumentParser) -> None:
 
 def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "query", nargs="?", help="the question; read from standard input if left out"
+        "query", nargs="*", help="the question; read from standard input if left out"
     )
     parser.add_argument(
         "-k",
@@ -233,11 +233,16 @@ def _add_preflight(parser: argparse.ArgumentParser) -> None:
 def _add_probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="such as http://127.0.0.1:8765/mcp")
     parser.add_argument(
-        "--query", default="overview", help="what to ask (default: %(default)s)"
+        "--query", metavar="TEXT", help="what to ask (default: a document's title)"
     )
-    parser.add_argument("-k", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument(
-        "--timeout-seconds", type=float, default=30.0, help="(default: %(default)s)"
+        "-k", type=int, default=1, help="at most this many passages (%(default)s)"
+    )
+    parser.add_argument(
+        "--timeout-seconds",
+        type=float,
+        default=30.0,
+        help="for all of it together (default: %(default)s)",
     )
     parser.add_argument(
         "--max-age-hours",

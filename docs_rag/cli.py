@@ -71,8 +71,8 @@ def _guarded(words: Sequence[str]) -> int:
         if debug or (error.name or "").startswith("docs_rag"):
             raise
         _say(
-            f"docs-rag: the package {error.name} is not installed for {sys.executable}; "
-            "run `pip install .` in the checkout, or call the Python that has it"
+            f"docs-rag: {error.name} is not installed for {sys.executable}; run "
+            "`pip install .` in the checkout, or call the Python that has it"
         )
         return EXIT_USAGE
     except Exception as error:
@@ -207,8 +207,8 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _query_text(arguments: argparse.Namespace) -> str:
-    if arguments.query is not None:
-        return _as_utf8(arguments.query)
+    if arguments.query:
+        return _as_utf8(" ".join(arguments.query))
     if sys.stdin is None or sys.stdin.isatty():
         raise QueryError('no question: give it as an argument, docs-rag query "..."')
     return sys.stdin.buffer.read().decode("utf-8", "replace")

@@ -75,7 +75,7 @@ _MAX_COMPOUND_CHARS = 64
 
 # So much of a query is looked up. It is more than most models read; a question is
 # shorter, and a pasted page says by its ends what it is about.
-MAX_QUERY_CHARS = 2_000
+LOOKED_UP_CHARS = 2_000
 
 _OPENING = "([{<"
 _CLOSING = ")]}>"
@@ -102,9 +102,9 @@ def visible(text: str) -> str:
 
 def ends(query: str) -> str:
     """Return ``query``, or its two ends where it is longer than is looked up."""
-    if len(query) <= MAX_QUERY_CHARS:
+    if len(query) <= LOOKED_UP_CHARS:
         return query
-    half = MAX_QUERY_CHARS // 2
+    half = LOOKED_UP_CHARS // 2
     return f"{query[:half]}\n{query[-half:]}"
 
 

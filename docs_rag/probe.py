@@ -52,10 +52,12 @@ class ProbeReport:
 
 
 def probe(
-    url: str, query: str, k: int, token: Secret | None, timeout_seconds: float
+    url: str, query: str | None, k: int, token: Secret | None, timeout_seconds: float
 ) -> ProbeReport:
     """
     Check the server at ``url``: handshake, tools, status, one question.
+
+    Without a ``query`` it asks for the title of a document that the server has.
 
     Raises ``ProbeError`` naming what failed and what to look at, ``ConfigError``
     where the arguments make no sense.
@@ -100,7 +102,7 @@ def require_fresh(report: ProbeReport, max_age_hours: float) -> None:
 
 async def _probe(
     url: str,
-    query: str,
+    query: str | None,
     k: int,
     token: Secret | None,
     timeout_seconds: float,
@@ -139,10 +141,17 @@ async def _probe(
             status = await client.call_tool(CORPUS_STATUS, {})
             report.status, _ = _content(report, CORPUS_STATUS, status)
             lap("status")
-            answer = await client.call_tool(RETRIEVE, {"query": query, "k": k})
+            asked = query or await _title_of_a_document(client)
+            answer = await client.call_tool(RETRIEVE, {"query": asked, "k": k})
             report.answer, report.text = _content(report, RETRIEVE, answer)
             lap("retrieve")
     return report
+
+
+async def _title_of_a_document(client: Client) -> str:
+    """Return what this corpus answers, so that a probe is no miss in its traces."""
+    listed = (await client.list_resources()).resources
+    return (listed[0].title or listed[0].name) if listed else "documentation"
 
 
 def _require_tools(report: ProbeReport) -> None:

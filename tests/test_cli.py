@@ -716,3 +716,11 @@ def test_a_python_without_the_packages_is_told_so(door):
     assert "pip install" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_question_needs_no_quotes(project, capsys):
+    """Words of a question that the shell took apart are one question."""
+    project.index()
+    main(["query", "-k", "1", "what", "does", "LAMP-0502", "mean?"])
+
+    assert f"query: {QUESTION}" in capsys.readouterr().out

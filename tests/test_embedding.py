@@ -245,6 +245,20 @@ def test_the_stub_takes_any_text(text: str) -> None:
     assert np.allclose(np.linalg.norm(vectors), 1, atol=1e-6)
 
 
+def test_a_pasted_page_costs_the_built_in_model_no_more_than_a_long_question(
+    builtin: Embedder,
+) -> None:
+    """Of a query only both ends count, however long; of a passage every word does."""
+    middles = ("Heave to. " * 900, "Drop anchor. " * 1_500)
+    texts = [f"{'Reef the sail. ' * 80}{m}{'Man the pump. ' * 80}" for m in middles]
+    first, second = builtin.embed(texts, Purpose.QUERY).vectors
+    whole, other = builtin.embed(texts, Purpose.PASSAGE).vectors
+
+    assert np.array_equal(first, second)
+    assert np.linalg.norm(whole - other) > 0.05
+    assert not np.array_equal(first, whole)
+
+
 @pytest.mark.parametrize(
     ("query", "like", "unlike"),
     [
