@@ -26,7 +26,7 @@ from docs_rag.indexer import IndexOptions, Progress, index_corpus
 from docs_rag.progress import ProgressMeter
 from docs_rag.records import Embedder, IndexReport
 from docs_rag.refreshing import refresh
-from docs_rag.rendering import report_as_json, report_as_text
+from docs_rag.rendering import report_as_json, report_as_text, warnings_of
 from docs_rag.service import embedder_for
 from docs_rag.watching import Watch
 
@@ -85,9 +85,12 @@ def _run(
         console.say(f"notice: {warning}")
     progress = ProgressMeter(console.err)
     try:
-        return index_corpus(corpus, embedder, options, progress)
+        report = index_corpus(corpus, embedder, options, progress)
     finally:
         progress.close()
+    for line in warnings_of(report):
+        console.say(line)
+    return report
 
 
 def _refresh(

@@ -304,6 +304,14 @@ def report_as_json(report: IndexReport) -> dict[str, Any]:
     }
 
 
+def warnings_of(report: IndexReport) -> list[str]:
+    """Return what somebody should look at, for standard error: cron mails that."""
+    return [
+        f"warning: scope entry matched nothing: {one_line(entry)}"
+        for entry in report.unmatched_scope
+    ]
+
+
 def report_as_text(report: IndexReport, max_paths: int = 10) -> str:
     """Return what an indexing run did, for a person or a log."""
     lines: list[str] = []
@@ -317,10 +325,6 @@ def report_as_text(report: IndexReport, max_paths: int = 10) -> str:
     lines += _path_lines(">", moves, max_paths)
     lines += _skipped_lines("failed", report.failed, max_paths)
     lines += _skipped_lines("skipped", report.skipped, max_paths)
-    lines += [
-        f"warning: scope entry matched nothing: {one_line(entry)}"
-        for entry in report.unmatched_scope
-    ]
     lines += [f"notice: {one_line(notice)}" for notice in report.notices]
     lines.append(
         f"{report.corpus}: {len(report.added)} added, {len(report.changed)} changed, "

@@ -274,14 +274,14 @@ def test_unmatched_entries_are_reported_by_every_run(project, capfd):
     """An entry that matches nothing is warned of by index, status, check-config."""
     config = {"wexcombe": {"roots": ["docs", "handbook"]}}
     (project.rag_dir / "corpora.json").write_text(json.dumps(config))
-    for words, said in (
-        (["index"], "warning: scope entry matched nothing: roots: handbook"),
-        (["index"], "warning: scope entry matched nothing: roots: handbook"),
-        (["status"], "scope entry matched nothing: roots: handbook"),
-        (["check-config"], "roots: handbook: MATCHED NOTHING"),
+    for words, stream, said in (
+        (["index"], "err", "warning: scope entry matched nothing: roots: handbook"),
+        (["index"], "err", "warning: scope entry matched nothing: roots: handbook"),
+        (["status"], "out", "scope entry matched nothing: roots: handbook"),
+        (["check-config"], "out", "roots: handbook: MATCHED NOTHING"),
     ):
         assert main(words) == 0
-        assert said in capfd.readouterr().out
+        assert said in getattr(capfd.readouterr(), stream)
 
 
 # -- query and status -------------------------------------------------------------

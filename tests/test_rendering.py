@@ -22,6 +22,7 @@ from docs_rag.rendering import (
     report_as_text,
     status_as_json,
     status_as_text,
+    warnings_of,
 )
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=80)
@@ -416,13 +417,17 @@ def test_a_report_says_what_a_run_did() -> None:
         "> docs/y.md -> docs/z.md",
         "failed: docs/f.md (no vector)",
         "skipped: docs/s.md (empty)",
-        "warning: scope entry matched nothing: roots: guide",
         "notice: Two lines of notice.",
         "demo: 12 added, 1 changed, 1 renamed, 1 purged, 30 unchanged, 1 skipped, "
         "1 FAILED (2 cut or embedded anew)",
         "demo: 44 files, 99 chunks indexed (generation 8); 40 texts embedded, "
         "7 reused, 1.2 s",
     ]
+
+
+def test_warnings_are_apart_from_the_report() -> None:
+    """What somebody has to look at can go where cron mails it."""
+    assert warnings_of(REPORT) == ["warning: scope entry matched nothing: roots: guide"]
 
 
 def test_a_dry_run_says_that_nothing_was_written() -> None:
