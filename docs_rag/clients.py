@@ -10,6 +10,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from docs_rag.errors import ConfigError
+
 _TOKEN_VARIABLE = "RAG_AUTH_TOKEN"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -32,6 +34,11 @@ def snippets(url: str, name: str = "docs-rag", *, token: bool = False) -> list[S
     RAG_AUTH_TOKEN, or asks for it once, in the client's own way to say so; the token
     itself appears nowhere.
     """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{url!r} is no URL of a server: it begins with http:// or https://, "
+            "such as http://127.0.0.1:8765/mcp"
+        )
     return [
         Snippet("Claude Code", "shell", "bash", _claude_command(url, name, token)),
         Snippet(

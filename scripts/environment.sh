@@ -32,12 +32,10 @@ find_python() {
 
 # What is installed depends on these files and on nothing else.
 source_digest() {
-  local python=$1
-  shift
-  "$python" - "$@" <<'PY'
+  "$1" - <<'PY'
 import hashlib, pathlib, sys
 
-digest = hashlib.sha256(repr((sys.version, sys.argv[1:])).encode())
+digest = hashlib.sha256(sys.version.encode())
 files = ["pyproject.toml", "constraints.txt", "README.md", *sorted(map(str, pathlib.Path("docs_rag").rglob("*.py")))]
 for name in files:
     digest.update(name.encode() + b"\0" + pathlib.Path(name).read_bytes())
@@ -58,16 +56,17 @@ prepare_environment() {
       fail "$python cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv"
     fi
   fi
-  digest=$(source_digest "$venv/bin/python" "$extras") || exit 1
-  stamp="$venv/.docs-rag-installed${extras:+-dev}"
-  if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; then
-    return
-  fi
+  digest=$(source_digest "$venv/bin/python") || exit 1
+  stamp="$venv/.docs-rag-installed"
+  case "$(cat "$stamp" 2>/dev/null)" in
+    "$digest:$extras") return ;;
+    "$digest:"*) [ -n "$extras" ] || return 0 ;; # more than wanted is enough
+  esac
   printf 'installing docs-rag%s into .venv\n' "${extras:+ with $extras}"
+  rm -f "$stamp"
   if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     --constraint constraints.txt ".${extras:+[${extras// /}]}"; then
     fail "the packages could not be installed (see above). Is a package registry reachable?"
   fi
-  rm -f "$venv"/.docs-rag-installed*
-  printf '%s' "$digest" >"$stamp"
+  printf '%s' "$digest:$extras" >"$stamp"
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from docs_rag.clients import Snippet, as_text, snippets
+from docs_rag.errors import ConfigError
 
 URL = "http://127.0.0.1:8765/mcp"
 CLIENTS = ["Claude Code", "Claude Code", "Codex", "Cursor", "VS Code", "Gemini CLI"]
@@ -128,3 +129,10 @@ def test_all_snippets_as_text() -> None:
 
     for snippet in found:
         assert f"# {snippet.client}: {snippet.place}\n{snippet.text}" in text
+
+
+@pytest.mark.parametrize("url", ["foo", "127.0.0.1:8765/mcp", "ftp://host/mcp", ""])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    """Nothing is offered for pasting that no client could connect to."""
+    with pytest.raises(ConfigError, match="begins with http"):
+        snippets(url)
