@@ -59,7 +59,7 @@ def examine(corpus: Corpus) -> tuple[Finding, ...]:
 
 def _places(corpus: Corpus) -> Iterator[Finding]:
     yield from _corpus_folder(corpus)
-    if not corpus.data_dir.is_dir():
+    if not os.path.isdir(corpus.data_dir):
         return  # said of the index
     if not os.access(corpus.data_dir, os.W_OK | os.X_OK):
         yield Finding(
@@ -82,7 +82,7 @@ def _places(corpus: Corpus) -> Iterator[Finding]:
 
 
 def _corpus_folder(corpus: Corpus) -> Iterator[Finding]:
-    if not corpus.directory.is_dir():
+    if not os.path.isdir(corpus.directory):
         yield Finding(
             f"the corpus folder {corpus.directory} is not there",
             "mount it, or correct corpus_dir in corpora.json",
@@ -108,14 +108,14 @@ def _scope(corpus: Corpus) -> Iterator[Finding]:
 
 def _leftovers(corpus: Corpus) -> Iterator[Finding]:
     for name, reason in _LEFTOVERS.items():
-        if (corpus.data_dir / name).exists():
+        if os.path.exists(corpus.data_dir / name):
             yield Finding(
                 f"{corpus.data_dir / name} is {reason}",
                 "the next such run removes it, or remove it by hand",
                 is_fault=False,
             )
     damaged = corpus.data_dir / "index.sqlite.damaged"
-    if damaged.exists():
+    if os.path.exists(damaged):
         yield Finding(
             f"{damaged} is an index that was set aside as damaged",
             "remove it once nobody wants to look at it",

@@ -174,8 +174,8 @@ def _report(
     return IndexReport(
         corpus=run.corpus.name,
         generation=generation,
-        added=steps.added,
-        changed=steps.changed,
+        added=tuple(path for path in steps.added if path not in run.vanished),
+        changed=tuple(path for path in steps.changed if path not in run.vanished),
         renamed=steps.renamed,
         purged=steps.purged,
         unchanged=len(steps.unchanged),

@@ -5,6 +5,7 @@ Readers see the old index until the new one is whole; a file that is no index is
 aside rather than destroyed.
 """
 
+import os
 from pathlib import Path
 
 from docs_rag.errors import (
@@ -54,6 +55,9 @@ def discard(path: Path) -> None:
     """
     for suffix in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + suffix)
+        if not os.path.lexists(beside):
+            # A read-only file system would refuse to remove even what is not there.
+            continue
         try:
             beside.unlink(missing_ok=True)
         except OSError as error:

@@ -1,1 +1,1 @@
-"""Measuring retrieval on labelled questions. Not part of the installed package."""
+"""Labelled questions, a fixture and a door to measure on them from a checkout."""

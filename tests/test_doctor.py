@@ -200,6 +200,21 @@ def test_a_data_folder_that_is_read_only_is_remarked_on(corpus):
         assert any("is not writable for this account" in it for it in remarks(corpus))
 
 
+@pytest.mark.parametrize("folder", ["data-demo", "corpus/demo", "corpus", "."])
+def test_a_folder_that_cannot_be_entered_is_a_finding(corpus, tmp_path, folder):
+    """Whatever folder is closed to this account, the doctor says so and goes on."""
+    closed = tmp_path / folder
+    closed.chmod(0o700 if os.geteuid() == 0 else 0)
+    try:
+        with layouts.ordinary_user():
+            found = faults(corpus)
+    finally:
+        closed.chmod(0o755)
+
+    assert found
+    assert all("\n" not in what for what in found)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_corpus_that_cannot_be_read_is_a_fault(corpus):
     """The next run would find nothing."""

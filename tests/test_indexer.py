@@ -458,6 +458,22 @@ def bodies(corpus: Corpus) -> list[str]:
         return [chunk.body for chunk in store.all_chunks()]
 
 
+@pytest.mark.parametrize("name", ["index.sqlite.rebuild", "index.sqlite.damaged"])
+def test_a_folder_in_the_way_of_a_rebuild_is_named(tmp_path: Path, name: str) -> None:
+    """What a rebuild cannot put away stops it with its name; the file stays."""
+    corpus = make_corpus(tmp_path, PAGES)
+    run(corpus)
+    before = corpus.index_path.read_bytes()
+    if name.endswith("damaged"):
+        before = b"no index at all"
+        corpus.index_path.write_bytes(before)
+    (corpus.data_dir / name).mkdir()
+
+    with pytest.raises(StorageError, match=rf"^cannot remove \S+/{name} \("):
+        run(corpus, full=True)
+    assert corpus.index_path.read_bytes() == before
+
+
 def test_files_that_vanish_during_a_run_are_named_once(tmp_path: Path) -> None:
     """A file that neither pass could read is one skipped file, not two."""
     corpus = make_corpus(tmp_path, MANY)
