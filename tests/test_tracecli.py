@@ -432,8 +432,11 @@ def test_help_has_every_option_and_examples() -> None:
         assert words in out
 
 
-def test_every_example_of_the_help_is_taken(tmp_path: Path) -> None:
+def test_every_example_of_the_help_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the help shows can be typed: no example is wrong usage."""
+    monkeypatch.chdir(tmp_path)
     examples = re.findall(r"^  tracing\.py (.+)$", run("--help")[1], re.MULTILINE)
 
     for example in examples:
