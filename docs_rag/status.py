@@ -2,6 +2,7 @@
 What state an index is in: how much it holds, how fresh, and which search is on.
 """
 
+import math
 from collections.abc import Sequence
 
 from docs_rag.records import CorpusStatus, ModelIdentity, Skipped
@@ -87,5 +88,6 @@ def _vectors(store: Store, space: Space | None, engine: str) -> dict[str, object
     return {
         "engine": engine,
         "count": len(store.live_vector_ids(space.id)) if space else 0,
-        "text_share": round(held / total, 4) if total else 1.0,
+        # Rounded down: 1.0 means all of it.
+        "text_share": math.floor(10_000 * held / total) / 10_000 if total else 1.0,
     }

@@ -13,7 +13,12 @@ from layouts import lay_out, make_corpus
 
 from docs_rag.config import Corpus
 from docs_rag.embedding import BuiltinEmbedder, StubEmbedder
-from docs_rag.errors import EmbeddingError, IndexMissingError, QueryError
+from docs_rag.errors import (
+    EmbeddingError,
+    IndexMissingError,
+    QueryError,
+    TextRefusedError,
+)
 from docs_rag.indexer import IndexOptions, index_corpus
 from docs_rag.records import (
     Answer,
@@ -422,3 +427,24 @@ def test_status_does_not_move_without_a_change(
     after = retriever.status()
 
     assert dataclasses.replace(after, checked_at=before.checked_at) == before
+
+
+def test_a_text_outside_the_vectors_is_never_rounded_away(
+    tmp_path: Path, opened: Callable[..., Retriever]
+) -> None:
+    """The share of text inside vectors is 1.0 only where all of it is inside."""
+    tiny = {"docs/tiny.md": "xy\n"}
+    big = {f"docs/b{i:02}.md": f"# P {i}\n\n" + f"word{i} " * 1500 for i in range(12)}
+    corpus = make_corpus(tmp_path, {**tiny, **big})
+
+    class Picky(StubEmbedder):
+        """Refuses the one tiny page."""
+
+        def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddingBatch:
+            if purpose is Purpose.PASSAGE and "xy" in texts:
+                raise TextRefusedError("refused", list(texts).index("xy"))
+            return super().embed(texts, purpose)
+
+    index_corpus(corpus, Picky())
+
+    assert 0.9998 <= float(str(opened(corpus).status().vectors["text_share"])) < 1.0
