@@ -1,0 +1,1 @@
+"""What docs-rag costs in time and space; ``python -m eval.bench`` measures it."""
