@@ -55,6 +55,7 @@ __all__ = [
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
+DEFAULT_VECTOR_CACHE_MB = 256
 DEFAULT_BASE_URL = "http://127.0.0.1:1234/v1"
 
 _UNSAFE_IN_HEADER = re.compile(r"[\x00-\x1f\x7f]")
@@ -111,6 +112,7 @@ def load_settings(
         port=_port(sources),
         transport=_choice("transport", sources, Transport.STREAMABLE_HTTP),
         backend=backend,
+        vector_cache_mb=_megabytes("vector_cache_mb", sources, DEFAULT_VECTOR_CACHE_MB),
         embed_model=embed_model,
         embed_model_path=_location("embed_model_path", sources),
         base_url=_base_url(sources),
@@ -204,6 +206,18 @@ def _port(sources: Sources) -> int:
         return int(text)
     raise sources.problem(
         "port", f'"{printable(text)}" is no port: give a number from 1 to 65535'
+    )
+
+
+def _megabytes(setting: str, sources: Sources, default: int) -> int:
+    text = sources.take(setting)
+    if text is None:
+        return default
+    if re.fullmatch(r"[0-9]{1,7}", text):
+        return int(text)
+    raise sources.problem(
+        setting,
+        f'"{printable(text)}" is no number of megabytes: give a whole number from 0',
     )
 
 

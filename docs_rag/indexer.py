@@ -348,7 +348,7 @@ def _finish(
             unmatched_scope=list(run.found.unmatched),
         )
         if not steps.is_empty or store.meta("active_space") != space.id:
-            live = len(store.live_vector_ids(space.id))
+            live = store.live_vector_count(space.id)
             store.drop_spare_vectors(space.id, max(_MIN_SPARE_VECTORS, live))
             store.remove_other_spaces(space.id)
             changed = len(steps.written) + len(steps.purged)

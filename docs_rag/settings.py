@@ -68,6 +68,7 @@ class Settings:
     port: int
     transport: Transport
     backend: Backend
+    vector_cache_mb: int
     embed_model: str | None
     embed_model_path: Path | None
     base_url: str

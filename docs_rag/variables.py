@@ -54,6 +54,12 @@ VARIABLES = (
     Variable("RAG_MCP_TRANSPORT", "streamable-http", "streamable-http, stdio or sse"),
     Variable("RAG_EMBED_BACKEND", "builtin", "builtin, fastembed, openai or stub"),
     Variable(
+        "RAG_VECTOR_CACHE_MB",
+        "256",
+        "memory a server may keep vectors in; beyond it, every question searches the "
+        "file",
+    ),
+    Variable(
         "EMBED_MODEL",
         "",
         "model of the backend, or backend:model; unset is the backend's own default",
@@ -102,6 +108,7 @@ SETTING_VARIABLES = {
     "port": "RAG_PORT",
     "transport": "RAG_MCP_TRANSPORT",
     "backend": "RAG_EMBED_BACKEND",
+    "vector_cache_mb": "RAG_VECTOR_CACHE_MB",
     "embed_model": "EMBED_MODEL",
     "embed_model_path": "EMBED_MODEL_PATH",
     "base_url": "LMSTUDIO_BASE_URL",
