@@ -20,9 +20,9 @@ from docs_rag.corpora import (
     Corpus,
     CorpusConfig,
     did_you_mean,
+    excerpt,
     one_line,
     place,
-    printable,
     read_corpora,
     resolve_corpora,
 )
@@ -123,7 +123,7 @@ def load_settings(
         trace_dir=_location("trace_dir", sources) or sources.rag_dir / "logs",
         trace_content=_switch("trace_content", sources),
         origins=sources.origins,
-        notices=sources.likely_slips(),
+        notices=(*sources.likely_slips(), *sources.exposed_secrets()),
     )
 
 
@@ -188,7 +188,7 @@ def split_model(text: str) -> tuple[Backend | None, str | None]:
 
 def _contradiction(model: Given, backend: Given, in_force: Backend) -> ConfigError:
     return ConfigError(
-        f'{model.origin}: "{printable(model.text)}" names another backend than '
+        f'{model.origin}: "{excerpt(model.text)}" names another backend than '
         f"{backend.origin} ({in_force}): make them agree, or leave one out"
     )
 
@@ -205,7 +205,7 @@ def _port(sources: Sources) -> int:
     if re.fullmatch(r"[0-9]{1,5}", text) and 1 <= int(text) <= 65535:
         return int(text)
     raise sources.problem(
-        "port", f'"{printable(text)}" is no port: give a number from 1 to 65535'
+        "port", f'"{excerpt(text)}" is no port: give a number from 1 to 65535'
     )
 
 
@@ -217,7 +217,7 @@ def _megabytes(setting: str, sources: Sources, default: int) -> int:
         return int(text)
     raise sources.problem(
         setting,
-        f'"{printable(text)}" is no number of megabytes: give a whole number from 0',
+        f'"{excerpt(text)}" is no number of megabytes: give a whole number from 0',
     )
 
 
@@ -231,7 +231,7 @@ def _choice(setting: str, sources: Sources, default: _Choice) -> _Choice:
             return member
     hint = did_you_mean(text, members)
     raise sources.problem(
-        setting, f'"{printable(text)}" is unknown: {hint}use {", ".join(members)}'
+        setting, f'"{excerpt(text)}" is unknown: {hint}use {", ".join(members)}'
     )
 
 
@@ -284,6 +284,6 @@ def _switch(setting: str, sources: Sources) -> bool:
         return False
     if text.lower() not in _SWITCHES:
         raise sources.problem(
-            setting, f'"{printable(text)}" is neither: write 1 for yes or 0 for no'
+            setting, f'"{excerpt(text)}" is neither: write 1 for yes or 0 for no'
         )
     return _SWITCHES[text.lower()]

@@ -33,12 +33,21 @@ SERVER_NAME_MAX_CHARS = 100
 SYSTEM_NOTE_MAX_CHARS = 500
 
 _CORPUS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# So much of a value is shown by an error that refuses it.
+_EXCERPT_CHARS = 120
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
     """Return ``text`` with control characters and undecodable bytes as escapes."""
     return _UNPRINTABLE.sub(_escape, text)
+
+
+def excerpt(text: str) -> str:
+    """Return ``text`` printable, and its beginning alone where it would fill a page."""
+    if len(text) <= _EXCERPT_CHARS:
+        return printable(text)
+    return f"{printable(text[:_EXCERPT_CHARS])}... ({len(text):,} characters)"
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -192,7 +201,7 @@ def parse_corpora(text: str, path: Path) -> dict[str, CorpusConfig]:
 def check_corpora(content: JsonObject, path: Path) -> dict[str, CorpusConfig]:
     """Validate a parsed ``corpora.json``; keys that begin with ``_`` are comments."""
     problems = [
-        f'corpus "{printable(name)}" is configured twice: keep one'
+        f'corpus "{excerpt(name)}" is configured twice: keep one'
         for name in content.repeated
         if not name.startswith("_")
     ]
@@ -206,7 +215,7 @@ def check_corpora(content: JsonObject, path: Path) -> dict[str, CorpusConfig]:
         named = {}
     for name, value in named.items():
         found = _problems_of(name, value)
-        problems += [f'corpus "{printable(name)}"{problem}' for problem in found]
+        problems += [f'corpus "{excerpt(name)}"{problem}' for problem in found]
         if not found:
             configs[name] = CorpusConfig.model_validate(value)
     raise_problems(problems, path)
@@ -260,19 +269,19 @@ def _in_words(detail: ErrorDetails) -> str:
     if not location:
         return f" {detail['ctx']['error']}"
     key = str(location[0])
-    label = f', key "{printable(key)}":'
+    label = f', key "{excerpt(key)}":'
     if detail["type"] == "extra_forbidden":
         known = CorpusConfig.model_fields
         hint = did_you_mean(key, known) or f"known keys are {', '.join(known)}"
         return f"{label} is not a known key: {hint}".rstrip()
     if detail["type"] == "value_error":
-        shown = f' "{printable(given)}"' if isinstance(given, str) else ""
+        shown = f' "{excerpt(given)}"' if isinstance(given, str) else ""
         return f"{label}{shown} {detail['ctx']['error']}"
     if len(location) > 1:
         return f"{label} entry {int(location[1]) + 1} is {kind_of(given)}, not text"
     if detail["type"] == "string_type":
         return f"{label} is {kind_of(given)}, not text: put it in double quotes"
-    example = f'["{printable(given)}"]' if isinstance(given, str) else '["name", ...]'
+    example = f'["{excerpt(given)}"]' if isinstance(given, str) else '["name", ...]'
     return f'{label} is {kind_of(given)}, not a list: write "{key}": {example}'
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from docs_rag.corpora import Corpus, CorpusConfig, did_you_mean, printable
+from docs_rag.corpora import Corpus, CorpusConfig, did_you_mean, excerpt, printable
 from docs_rag.errors import UnknownCorpusError
 from docs_rag.records import Secret
 
@@ -100,7 +100,7 @@ class Settings:
             )
         hint = did_you_mean(self.corpus_name, self.corpora)
         raise UnknownCorpusError(
-            f'{self.config_path}: has no corpus "{printable(self.corpus_name)}", '
+            f'{self.config_path}: has no corpus "{excerpt(self.corpus_name)}", '
             f"asked for by {self.origins['corpus']}: {hint}it has: {known}"
         )
 

@@ -124,6 +124,8 @@ SETTING_VARIABLES = {
 # default would hide that the operator meant to say something.
 _BLANK_COUNTS = "host"
 
+_SECRETS = ("RAG_AUTH_TOKEN", "LMSTUDIO_API_KEY")
+
 
 class Level(enum.IntEnum):
     """The sources of a value, in ascending precedence."""
@@ -186,6 +188,21 @@ class Sources:
         else:
             where = given.origin if given else setting
         return ConfigError(f"{where}: {text}")
+
+    def exposed_secrets(self) -> tuple[str, ...]:
+        """Say so where others may read a ``.env`` that holds a secret."""
+        path = self.rag_dir / ".env"
+        held = [name for name in _SECRETS if self.dotenv.get(name, "").strip()]
+        try:
+            is_exposed = bool(path.stat().st_mode & 0o044)
+        except OSError:  # gone since it was read
+            is_exposed = False
+        if not held or not is_exposed:
+            return ()
+        return (
+            f"{path} holds {' and '.join(held)}, and other accounts may read it: "
+            f"chmod 600 {path}",
+        )
 
     def likely_slips(self) -> tuple[str, ...]:
         """Name the variables that nothing reads and that look like one that is."""
