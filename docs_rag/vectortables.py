@@ -165,7 +165,13 @@ class VectorTables(Database):
         return {row[0] for row in rows}
 
     def text_in_vectors(self, space_id: int) -> tuple[int, int]:
-        """Return the characters of text inside a vector of the space, and of all."""
+        """
+        Return the characters of text inside a vector of the space, and of all.
+
+        (1, 1) where every file is: then nothing needs to be counted.
+        """
+        if not self.value("SELECT 1 FROM files WHERE space_id <> ? LIMIT 1", space_id):
+            return 1, 1
         row = self.rows(
             "SELECT coalesce(sum(length(body)) FILTER (WHERE EXISTS (SELECT 1 FROM "
             "windows w JOIN vectors v ON v.id = w.vector_id WHERE w.chunk_id = c.id "
