@@ -33,6 +33,7 @@ from docs_rag.records import (
     Section,
     Skipped,
 )
+from docs_rag.schema import NO_SPACE
 from docs_rag.store import Store
 from docs_rag.vectors import to_bytes
 
@@ -443,8 +444,9 @@ def test_a_space_is_opened_once(index: Index) -> None:
 
 def test_the_share_of_text_in_vectors(index: Index) -> None:
     """Characters of chunks with a vector of this space count, others do not."""
-    assert index.store.text_in_vectors(index.space.id) == (0, 0)
+    assert index.store.text_in_vectors(index.space.id) == (1, 1)
     index.put("docs/a.md", "12345")
+    assert index.store.text_in_vectors(index.space.id) == (1, 1)
     bare = make_chunk("123")
     with index.store.transaction():
         index.store.add_file(
@@ -452,7 +454,7 @@ def test_the_share_of_text_in_vectors(index: Index) -> None:
             ChunkedDocument("", "", (), (bare,), 1),
             None,
             RECIPE,
-            index.space.id,
+            NO_SPACE,
             [make_entry(bare)],
         )
 
