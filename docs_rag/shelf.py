@@ -26,9 +26,10 @@ BLOCK_ROWS = 16_384
 # An id, and whether it is live.
 _ROW_BYTES = 9
 # Vectors that are compared exactly, for each neighbour asked for, at least, and at
-# most beyond their number; chosen by estimate among so many times more by distance.
-_COMPARED_EACH, _LEAST_COMPARED, _MOST_EXTRA_COMPARED = 4, 512, 4_096
-_ESTIMATED_EACH = 8
+# most beyond their number; chosen by estimate among so many times more by distance, and
+# one in so many of all. eval/bench measures what that leaves out.
+_COMPARED_EACH, _LEAST_COMPARED, _MOST_EXTRA_COMPARED = 4, 1_024, 4_096
+_ESTIMATED_EACH, _ESTIMATED_SHARE = 8, 100
 
 Fetch = Callable[[list[int]], Vectors]
 
@@ -186,7 +187,8 @@ class Shelf:
         )
         wanted = max(_LEAST_COMPARED, _COMPARED_EACH * count)
         wanted = min(wanted, count + _MOST_EXTRA_COMPARED)
-        ids, rows = self._at(sketches.closest(found, _ESTIMATED_EACH * wanted))
+        wide = max(_ESTIMATED_EACH * wanted, len(found) // _ESTIMATED_SHARE)
+        ids, rows = self._at(sketches.closest(found, wide))
         fit = sketches.estimates(rows, query)
         kept = best(ids, fit, min(wanted, len(ids)))
         return np.array(sorted(i for i, _ in kept), dtype=np.int64)

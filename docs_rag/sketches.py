@@ -14,6 +14,8 @@ Bits = npt.NDArray[np.uint64]
 Distances = npt.NDArray[np.uint16]
 
 _WORD_BITS = 64
+# Rows whose bits are unpacked at a time: what a processor's cache holds.
+_UNPACKED_ROWS = 512
 # Farther than any two vectors can be: for rows that are not to be found.
 FARTHEST = np.uint16(0xFFFF)
 
@@ -61,8 +63,13 @@ def estimates(bits: Bits, query: Vectors) -> npt.NDArray[np.float32]:
     distance of signs, in which a component near nothing counts as much as a large one.
     """
     packed = np.ascontiguousarray(bits).view(np.uint8)
-    unpacked = np.unpackbits(packed, axis=1, count=len(query), bitorder="little")
-    fit: npt.NDArray[np.float32] = unpacked.astype(np.float32) @ query
+    fit = np.empty(len(bits), dtype=np.float32)
+    for start in range(0, len(bits), _UNPACKED_ROWS):
+        part = slice(start, start + _UNPACKED_ROWS)
+        unpacked = np.unpackbits(
+            packed[part], axis=1, count=len(query), bitorder="little"
+        )
+        fit[part] = unpacked.astype(np.float32) @ query
     return fit
 
 
