@@ -7,7 +7,7 @@ which ranks lose, and it knows the page around the passage.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,14 +81,18 @@ class Searcher:
         substrings = self._by_substrings(terms, count)
         clock.lap("trigrams")
         named = [*near, *list(lexical.words)[:count], *substrings]
-        chunks = self.store.chunks(sorted(set(named)))
-        bodies, headings = self._similarities(vector, list(chunks))
+        chunks = _in_order(self.store.chunks(sorted(set(named))))
+        leads = self.store.first_chunks({chunk.path for chunk in chunks.values()})
+        cosines, about = self._similarities(vector, {*chunks, *leads.values()})
+        bodies = {i: cosines[i] for i in chunks if i in cosines}
+        headings = {i: about[i] for i in chunks if i in about}
         clock.lap("fetch")
         signals = {
             i: Signals(
                 path=chunk.path,
                 body=bodies.get(i),
                 heading=headings.get(i),
+                lead=cosines.get(leads[chunk.path]),
                 words=lexical.words.get(i, 0.0),
                 page=lexical.pages.get(chunk.path, 0.0),
                 substrings=substrings.get(i, 0.0),
@@ -170,14 +174,14 @@ class Searcher:
         return list(dict.fromkeys(ids))[: 2 * count]
 
     def _similarities(
-        self, vector: Vector | None, ids: Sequence[int]
+        self, vector: Vector | None, ids: Iterable[int]
     ) -> tuple[dict[int, float], dict[int, float]]:
         """Return the cosines of chunks' best windows, and of their headings."""
         bodies: dict[int, float] = {}
         headings: dict[int, float] = {}
         if vector is None or self.space is None:
             return bodies, headings
-        rows = self.store.vectors_of_chunks(ids)
+        rows = self.store.vectors_of_chunks(sorted(ids))
         vector_ids = sorted({vector_id for _, _, vector_id in rows})
         cosines = self.engine.similarities(self.store, self.space, vector, vector_ids)
         # Rounded: the last bits depend on how a processor adds up.
@@ -232,6 +236,12 @@ class Searcher:
             _ranked("words", words, chunks, lexical.covered),
             _ranked("trigrams", substrings, chunks, lexical.covered),
         )
+
+
+def _in_order(chunks: Mapping[int, StoredChunk]) -> dict[int, StoredChunk]:
+    """Order chunks by path and position, never by row id."""
+    order = sorted(chunks, key=lambda i: (chunks[i].path, chunks[i].ordinal))
+    return {i: chunks[i] for i in order}
 
 
 def _best(similarities: Mapping[int, float]) -> float | None:

@@ -47,8 +47,8 @@ class ChunkPolicy:
     stand alone, ``overlap_chars`` bounds what is repeated where a block is cut.
     """
 
-    max_chars: int = 1200
-    min_chars: int = 300
+    max_chars: int = 1500
+    min_chars: int = 500
     overlap_chars: int = 120
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ def is_other_language(tokens: list[str]) -> bool:
     It is where it holds a function word of one, or letters that are not Latin: nobody
     types those by leaning on the keyboard.
     """
-    return any(token in _OTHER or not _is_latin(token) for token in tokens)
+    return any(token in _OTHER or not is_latin(token) for token in tokens)
 
 
 def is_rather_other_language(tokens: list[str]) -> bool:
@@ -67,5 +67,6 @@ def is_rather_other_language(tokens: list[str]) -> bool:
     return others > sum(token in ENGLISH for token in tokens)
 
 
-def _is_latin(token: str) -> bool:
+def is_latin(token: str) -> bool:
+    """Say whether a token is written with Latin letters, digits and signs alone."""
     return all(ord(character) < 0x250 for character in token)

@@ -215,6 +215,15 @@ class Store(FullText, VectorTables):
         )
         return {row[0]: StoredChunk(*row) for row in rows}
 
+    def first_chunks(self, paths: Iterable[str]) -> dict[str, int]:
+        """Return the id of the first chunk of each of these files."""
+        rows = self.rows(
+            "SELECT f.path, c.id FROM files f JOIN chunks c ON c.file_id = f.id "
+            "WHERE c.ordinal = 0 AND f.path IN (SELECT value FROM json_each(?))",
+            json.dumps(list(paths)),
+        )
+        return {row[0]: row[1] for row in rows}
+
     def all_chunks(self) -> list[StoredChunk]:
         """Return every chunk, by path and ordinal."""
         rows = self.rows(f"SELECT {_CHUNK_COLUMNS} ORDER BY f.path, c.ordinal")

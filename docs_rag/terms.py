@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from docs_rag.fulltext import FullText
 from docs_rag.functionwords import (
     ENGLISH,
+    is_latin,
     is_other_language,
     is_rather_other_language,
 )
@@ -39,6 +40,7 @@ class Terms:
     ``weights`` maps the tokens to their worth; ``unknown`` are those the corpus does
     not hold at all. The ceilings are the BM25 of a passage, or page, that would hold
     every token without end: a score divided by it is the share of the query held.
+    They leave out what the corpus cannot hold: see ``_could_be_held``.
     ``stems`` has every word of the query, pruned or not, and ``frequencies`` the number
     of passages that hold a stem.
     """
@@ -92,16 +94,17 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
     frequencies = store.document_frequencies(dict.fromkeys(stems.values()))
     content = [token for token in stems if token not in ENGLISH]
     chosen = _telling(content or list(stems), stems, frequencies, chunk_count)
-    page_frequencies = store.page_frequencies(stems[token] for token in chosen)
     known = sum(frequencies[stem] > 0 for stem in stems.values())
     is_other = is_rather_other_language(tokens)
     share = _READABLE_OTHER_SHARE if is_other else _READABLE_SHARE
     is_readable = bool(stems) and known >= share * len(stems)
     unknown = frozenset(t for t in chosen if not frequencies[stems[t]])
+    holdable = [t for t in chosen if is_readable or _could_be_held(t, unknown)]
+    page_frequencies = store.page_frequencies(stems[token] for token in holdable)
     return Terms(
         weights={t: _idf(frequencies[stems[t]], chunk_count) for t in chosen},
         unknown=unknown,
-        ceiling=_ceiling((frequencies[stems[t]] for t in chosen), chunk_count),
+        ceiling=_ceiling((frequencies[stems[t]] for t in holdable), chunk_count),
         page_ceiling=_ceiling(page_frequencies.values(), page_count),
         substrings=_substrings(query, frozenset() if is_other else unknown),
         stems=stems,
@@ -111,6 +114,17 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
         has_content=bool(content) or _is_heading(store, query),
         is_noise=not is_readable and not known and not is_other_language(tokens),
     )
+
+
+def _could_be_held(token: str, unknown: frozenset[str]) -> bool:
+    """
+    Say whether a corpus could hold a word of a query that is in another language.
+
+    Ideographs in English documentation could not, so that nothing is missing where
+    they are: what is held of ``HashMap`` in a Chinese question is held of all of it. A
+    Latin word could; between languages of one script words meet by accident.
+    """
+    return token not in unknown or is_latin(token)
 
 
 def _is_heading(store: FullText, query: str) -> bool:

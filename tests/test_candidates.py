@@ -65,6 +65,19 @@ def test_the_right_page_comes_first(
     assert order(search(index, query, near))[0] == first
 
 
+def test_a_passage_knows_how_its_page_begins(tmp_path: Path) -> None:
+    """The cosine of the first passage is there for every other one of its page."""
+    built = make_store(tmp_path / "index.sqlite")
+    built.put("docs/knots.md", "All about knots.", "The bowline holds.", "Whip it.")
+    searcher = Searcher(built.store, 3, 1, built.space, DiskVectors(), None)
+    found = searcher.search("whip", unit_vector("All about knots."), 10)
+    leads = {one.lead for one in found.signals.values()}
+
+    assert len(found.signals) == 3
+    assert leads == {max(one.body or 0.0 for one in found.signals.values())}
+    built.store.close()
+
+
 def test_a_query_without_any_hit_is_empty(index: Index) -> None:
     """Nothing is made up where no list names a passage."""
     found = search(index, "qqq")

@@ -504,11 +504,11 @@ def test_pictures_are_elided() -> None:
 
 def test_fingerprint() -> None:
     """The fingerprint tells chunkers and sizes apart."""
-    policies = [ChunkPolicy(), ChunkPolicy(900), ChunkPolicy(1200, 200), SMALL]
+    policies = [ChunkPolicy(), ChunkPolicy(900), ChunkPolicy(1500, 200), SMALL]
 
     assert len({policy.fingerprint for policy in policies}) == 4
     assert str(CHUNKER_VERSION) in ChunkPolicy().fingerprint
-    assert ChunkPolicy().fingerprint == ChunkPolicy(1200, 300, 120).fingerprint
+    assert ChunkPolicy().fingerprint == ChunkPolicy(1500, 500, 120).fingerprint
 
 
 @pytest.mark.parametrize("sizes", [(99, 0, 0), (200, -1, 0), (200, 0, -1)])
@@ -694,5 +694,5 @@ def test_time_is_linear(name: str) -> None:
     document = chunk_markdown(text)
 
     assert document.chunks
-    assert max(len(chunk.text) for chunk in document.chunks) <= 1200
+    assert max(len(chunk.text) for chunk in document.chunks) <= ChunkPolicy().max_chars
     assert time.process_time() - start < 60

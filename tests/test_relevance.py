@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docs_rag.relevance import Signals, relevance
+from docs_rag.relevance import Signals, relevance, worths
 
 SPREAD = 0.05
 
@@ -36,6 +36,47 @@ def test_a_passage_without_a_vector_is_not_left_out() -> None:
     )
 
     assert without > with_vector
+
+
+def test_what_a_page_says_of_itself_speaks_for_its_passages() -> None:
+    """Of two equal passages the one wins whose page begins with the topic."""
+    about, mentions = relevance(
+        [Signals("a.md", body=0.4, lead=0.5), Signals("b.md", body=0.4, lead=0.1)],
+        SPREAD,
+    )
+
+    assert about > mentions
+
+
+def test_a_page_without_a_lead_vector_is_as_the_least() -> None:
+    """What has no vector is not taken for the worst there could be, nor the best."""
+    unknown, least, best = relevance(
+        [
+            Signals("a.md", body=0.4),
+            Signals("b.md", body=0.4, lead=0.1),
+            Signals("c.md", body=0.4, lead=0.5),
+        ],
+        SPREAD,
+    )
+
+    assert unknown == least < best
+
+
+def test_a_page_gives_way_the_more_of_it_stands_before() -> None:
+    """The best passage of a page loses nothing, each further one more than the last."""
+    signals = [Signals("a.md", body=0.4 - 0.001 * i) for i in range(5)]
+    repeats = [worth.repeats for worth in worths(signals, SPREAD)]
+
+    assert repeats[0] == 0
+    assert repeats == sorted(repeats, reverse=True)
+    assert len(set(repeats)) == len(repeats)
+
+
+def test_equal_passages_of_a_page_stay_in_order() -> None:
+    """The earlier one is before the later one, or which is best would be chance."""
+    first, second = relevance([Signals("a.md", body=0.4)] * 2, SPREAD)
+
+    assert first > second
 
 
 @given(st.floats(0.01, 10))

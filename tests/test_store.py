@@ -202,6 +202,19 @@ def test_chunks_are_asked_by_id(index: Index) -> None:
     assert index.store.chunks([]) == {}
 
 
+def test_a_page_begins_with_its_first_chunk(index: Index) -> None:
+    """Whatever was written in between, and only for the files that were asked."""
+    index.put("docs/a.md", "the red valve", "a pump house")
+    index.put("docs/b.md", "sand", "gravel")
+    index.put("docs/a.md", "the blue valve", "a pump house", "a roof")
+    found = index.store.first_chunks(["docs/a.md", "docs/none.md"])
+
+    assert list(found) == ["docs/a.md"]
+    assert index.store.chunks([found["docs/a.md"]])[found["docs/a.md"]].body == (
+        "the blue valve"
+    )
+
+
 def test_touching_moves_size_and_time_only(index: Index) -> None:
     """A file whose bytes are the same gets its new time and keeps its chunks."""
     index.put("docs/a.md", "the red valve")

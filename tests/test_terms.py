@@ -65,6 +65,30 @@ def test_words_the_corpus_does_not_hold_are_known_as_such(index: Index) -> None:
     assert "submarine" not in terms.match
 
 
+def test_of_a_question_in_another_script_only_the_names_can_be_held(
+    index: Index,
+) -> None:
+    """Nothing is missing of a Chinese question where its one Latin name is held."""
+    name = of(index, "harbour").ceiling
+    asked = of(index, "港口什麼時候開放 harbour")
+
+    assert not asked.is_readable
+    assert asked.ceiling == name
+    assert asked.page_ceiling == of(index, "harbour").page_ceiling
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("quand ouvre le galley", id="another language, the same letters"),
+        pytest.param("galley submarine", id="the same language"),
+    ],
+)
+def test_a_latin_word_that_is_not_held_is_missing(index: Index, query: str) -> None:
+    """Languages of one script share words by accident: the rest still counts."""
+    assert of(index, query).ceiling > of(index, "galley").ceiling
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
