@@ -22,7 +22,7 @@ from docs_rag.schema import StoredChunk
 _NEAR_DUPLICATE = 0.9
 # A text with fewer blanks than this is compared by pairs of characters.
 _LONG_WORD_CHARS = 20
-# Passages grow together over a section, but not into the whole page.
+# Passages grow together, over headings too, but not into the whole of a long page.
 _MAX_MERGED_CHARS = 3600
 # How many files that are gone an answer names before it only counts.
 _NAMED_GONE = 10
@@ -32,7 +32,7 @@ _MAX_SLUG_CHARS = 200
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Adjacent chunks of one section that become one hit, ranked as ``best`` is."""
+    """Adjacent chunks of one page that become one hit, ranked as ``best`` is."""
 
     fused: Fused[int]
     best: StoredChunk
@@ -158,7 +158,7 @@ def _in_sequence(
     if first[0].ordinal > second[0].ordinal:
         first, second = second, first
     before, after = first[-1], second[0]
-    if (before.path, before.slug) != (after.path, after.slug):
+    if before.path != after.path:
         return []
     # Pieces of one long line overlap inside that line, where no line number tells.
     if before.ordinal + 1 != after.ordinal or before.last_line == after.last_line:

@@ -287,6 +287,16 @@ def test_neighbours_become_one_passage(tmp_path: Path, order) -> None:
     assert hit.similarity == 0.7
 
 
+def test_neighbours_grow_together_over_a_heading(tmp_path: Path) -> None:
+    """What one section begins the next may go on with; the better one names the hit."""
+    one = make_stored("one", id=1, slug="first")
+    two = make_stored("two", id=2, slug="second", ordinal=1, first_line=3)
+    (hit,) = collected(tmp_path, [two, one]).hits
+
+    assert hit.text == "one\n\ntwo"
+    assert hit.id.endswith("#second")
+
+
 def test_a_bridge_frees_a_place(tmp_path: Path) -> None:
     """Two hits that grow together leave room for another."""
     chunks = section("one", "two", "three")
@@ -301,12 +311,11 @@ def test_a_bridge_frees_a_place(tmp_path: Path) -> None:
     "second",
     [
         pytest.param({"path": "docs/b.md", "ordinal": 1}, id="another file"),
-        pytest.param({"slug": "other", "ordinal": 1}, id="another section"),
         pytest.param({"ordinal": 2}, id="not adjacent"),
     ],
 )
 def test_strangers_stay_apart(tmp_path: Path, second) -> None:
-    """Only direct neighbours of one section of one file grow together."""
+    """Only direct neighbours in one file grow together."""
     one = make_stored("one", id=1)
     two = make_stored("two", id=2, first_line=3, **second)
 
@@ -314,7 +323,7 @@ def test_strangers_stay_apart(tmp_path: Path, second) -> None:
 
 
 def test_merging_is_bounded(tmp_path: Path) -> None:
-    """A passage does not grow into the whole page, nor beyond the answer."""
+    """A passage does not grow into a whole long page, nor beyond the answer."""
     chunks = section(*(f"{i}" * 1000 for i in range(8)))
     grown = collected(tmp_path, chunks, k=8, max_chars=100_000)
     small = collected(tmp_path, chunks, k=8, max_chars=2_500)

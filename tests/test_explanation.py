@@ -135,7 +135,7 @@ def test_the_lists_of_a_hit_add_up_to_its_score(retriever: Retriever) -> None:
         assert total == pytest.approx(hit.rrf_score, abs=1e-5)
         assert sum(shown["adds"].values()) == pytest.approx(shown["sum"], abs=1e-3)
         assert set(shown["signals"]) == {
-            *("body", "heading", "words", "page", "substrings")
+            *("body", "heading", "lead", "words", "page", "substrings")
         }
     assert hits[0]["lists"]["evidence"]["rank"] == 1
 
