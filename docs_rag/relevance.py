@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 # Weights, in spreads of the model's similarity over the corpus; chosen by the mean over
-# five sets of questions on four corpora: eval/README.md has the ablation.
+# sets of questions on several corpora: eval/README.md has the ablation.
 _HEADING = 0.3
 _WORDS = 8.0
 _PAGE_WORDS = 11.0
