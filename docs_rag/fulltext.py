@@ -13,6 +13,7 @@ from typing import Any, Literal
 import apsw
 
 from docs_rag.database import Database
+from docs_rag.lexical import match_all
 from docs_rag.schema import (
     BM25_B,
     BM25_FLOOR,
@@ -26,13 +27,13 @@ from docs_rag.schema import (
 # The full-text tables whose rows are ranked by words.
 WordTable = Literal["words", "pages"]
 
+_TABLES = ("words", "pages", "trigrams")
+
 # FTS5 counts the rows of a term by walking them, so those of a term in this many rows
 # or more are kept.
 _COMMON_FROM = 4096
 # Since which migration there is a table for them.
 _COUNTED_SINCE = 2
-# They are counted anew once one file in so many has changed.
-_RECOUNT_SHARE = 100
 # What it takes to look a term up in one row, in rows walked from one to the next.
 _ROWS_PER_LOOKUP = 500
 
@@ -77,10 +78,22 @@ class FullText(Database):
             self.rows("DELETE FROM words WHERE rowid = ?", chunk_id)
             self.rows("DELETE FROM trigrams WHERE rowid = ?", chunk_id)
 
-    def count_common_terms(self) -> None:
-        """Note in how many rows the common terms occur; see ``_frequencies``."""
+    def settle_text(self) -> None:
+        """
+        Make searching fast after much has changed; opens transactions of its own.
+
+        Every table becomes one piece, which halves the time of a lookup, and common
+        terms are counted anew. Reads all of the full text: seconds in a large index.
+        """
+        for table in _TABLES:
+            with self.transaction():
+                self.rows(f"INSERT INTO {table}({table}) VALUES('optimize')")
+        with self.transaction():
+            self._count_common_terms()
+
+    def _count_common_terms(self) -> None:
         self.rows("DELETE FROM frequencies")
-        for table in ("words", "pages", "trigrams"):
+        for table in _TABLES:
             if self.value(f"SELECT count(*) FROM {table}_docsize") >= _COMMON_FROM:
                 self.rows(
                     "INSERT INTO frequencies SELECT ?, term, doc "
@@ -135,6 +148,8 @@ class FullText(Database):
         ``frequencies`` says in how many rows each term, an FTS5 string, occurs;
         ``within`` is a query that all of the rows match, by which they are found.
         """
+        if not frequencies:
+            return {}
         if within:
             query = f"({within}) AND ({' OR '.join(frequencies)})"
             return self._scores(table, query, frequencies.values(), ids, "+")
@@ -167,10 +182,11 @@ class FullText(Database):
         )
         return dict(rows)
 
-    def search_trigrams(self, query: str, at_most: int) -> list[int]:
-        """Return up to ``at_most`` of the chunks that match, by id."""
+    def search_trigrams(self, trigrams: Iterable[str], at_most: int) -> list[int]:
+        """Return up to ``at_most`` of the chunks that hold all trigrams, by id."""
         rows = self.rows(
-            "SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT ?", query, at_most
+            "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rowid LIMIT ?",
+            *(match_all(trigrams), at_most),
         )
         return [row[0] for row in rows]
 
@@ -211,7 +227,7 @@ class FullText(Database):
         """
         Return in how many rows each term occurs.
 
-        Exact for rare terms; for common ones as of the last ``count_common_terms``.
+        Exact for rare terms; for common ones as of the last ``settle_text``.
         """
         wanted = list(terms)
         if table == "trigrams" and self.version < _COUNTED_SINCE:

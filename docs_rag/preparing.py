@@ -53,9 +53,9 @@ class Prepared:
         return sum(len(text) for texts in self.windows for text in texts)
 
 
-def recipe(*, trigrams: bool = True) -> str:
+def recipe(trigram: bool = True) -> str:
     """Name how files are cut and folded today; another name means cut them anew."""
-    suffix = "" if trigrams else WITHOUT_TRIGRAMS
+    suffix = "" if trigram else WITHOUT_TRIGRAMS
     return f"{POLICY.fingerprint}/{LEXICAL_VERSION}/{_PREPARING_VERSION}{suffix}"
 
 
@@ -112,7 +112,7 @@ def digest_of(text: str) -> bytes:
 
 
 def entries(
-    prepared: Prepared, vector_ids: Mapping[bytes, int], *, trigrams: bool = True
+    prepared: Prepared, vector_ids: Mapping[bytes, int], trigram: bool = True
 ) -> Iterator[Entry]:
     """Yield the rows of a prepared document, given the vectors that there are."""
     chunked, path = prepared.chunked, prepared.document.path
@@ -124,7 +124,7 @@ def entries(
         yield Entry(
             chunk=chunk,
             words=(title, " ".join(heading), " ".join(body)),
-            trigrams=searchable(path, chunk.heading, chunk.text) if trigrams else None,
+            trigrams=searchable(path, chunk.heading, chunk.text) if trigram else None,
             vector_ids=tuple(
                 vector_ids[digest]
                 for digest in map(digest_of, texts)

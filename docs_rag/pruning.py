@@ -6,11 +6,9 @@ seconds in a million passages. A rare term says more than common ones together; 
 all are common, a row that holds several of them does. Pure: asks nothing but counts.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-# So many times the common terms are asked for in conjunctions, from the rarest on.
-_CONJUNCTIONS = 3
 
 Count = Callable[[str, int], int]
 
@@ -18,29 +16,25 @@ Count = Callable[[str, int], int]
 @dataclass(frozen=True, slots=True)
 class Probe:
     """
-    A full-text query whose rows are ranked.
+    A full-text query whose rows are ranked, by the terms that are in it.
 
     Where not ``is_bounded`` it has more rows than may be looked at.
     """
 
     query: str
+    terms: tuple[str, ...]
     is_bounded: bool = True
-
-
-def any_of(terms: Sequence[str]) -> str:
-    """Return the query for any of ``terms``, FTS5 strings all."""
-    return " OR ".join(terms)
 
 
 def probes(
     frequencies: Mapping[str, int], row_count: int, budget: int, count: Count
 ) -> tuple[Probe, ...]:
     """
-    Return the queries whose rows, ``budget`` or a few more in all, are to be ranked.
+    Return the queries whose rows are to be ranked, ``budget`` in all where they can be.
 
-    ``frequencies`` says in how many of ``row_count`` rows each term is; ``count`` how
-    many rows match a query, up to a limit. Where all rows that hold any term fit the
-    budget, that is the one query.
+    One asks for any of the rare terms, one for the first of the common terms together
+    with others. ``frequencies`` says in how many of ``row_count`` rows each term, an
+    FTS5 string, is; ``count`` how many rows match a query, up to a limit.
     """
     terms = sorted(frequencies, key=lambda term: (frequencies[term], term))
     rare, left = [], budget
@@ -49,41 +43,33 @@ def probes(
             break
         rare.append(term)
         left -= frequencies[term]
-    found = [Probe(any_of(rare))] if rare else []
+    found = [Probe(" OR ".join(rare), tuple(rare))] if rare else []
     common = terms[len(rare) :]
-    for start in range(min(len(common) - 1, _CONJUNCTIONS)):
-        for query, estimate in _conjunctions(common[start:], frequencies, row_count):
-            if estimate > left:
-                continue
-            rows = count(query, left + 1)
-            if rows <= left:
-                found.append(Probe(query))
-                left -= rows
-                break
-    if not found:
-        found = [Probe(query, False) for query in _last_resort(common)]
-    return tuple(found)
+    for probe, expected in _conjunctions(common, frequencies, row_count):
+        if expected <= left and count(probe.query, left + 1) <= left:
+            found.append(probe)
+            break
+    return tuple(found or _last_resort(common))
 
 
 def _conjunctions(
     terms: Sequence[str], frequencies: Mapping[str, int], row_count: int
-) -> Iterator[tuple[str, float]]:
+) -> Iterator[tuple[Probe, float]]:
     """Yield ever narrower queries for the first term, with the rows to expect."""
     shares = [min(1.0, frequencies[term] / (row_count or 1)) for term in terms]
-    none_of_rest = 1.0
-    for share in shares[1:]:
-        none_of_rest *= 1 - share
     if len(terms) > 2:
+        none_of_rest = math.prod(1 - share for share in shares[1:])
+        query = f"{terms[0]} AND ({' OR '.join(terms[1:])})"
         expected = row_count * shares[0] * (1 - none_of_rest)
-        yield f"{terms[0]} AND ({any_of(terms[1:])})", expected
-    expected = row_count * shares[0]
+        yield Probe(query, tuple(terms)), expected
     for size in range(2, len(terms) + 1):
-        expected *= shares[size - 1]
-        yield " AND ".join(terms[:size]), expected
+        together = tuple(terms[:size])
+        expected = row_count * math.prod(shares[:size])
+        yield Probe(" AND ".join(together), together), expected
 
 
-def _last_resort(terms: Sequence[str]) -> Iterator[str]:
-    """Yield what is left where even rows that hold every term are too many."""
+def _last_resort(terms: Sequence[str]) -> Iterator[Probe]:
+    """Yield what is left where even the rows that hold every term are too many."""
     every = " AND ".join(terms)
-    yield f"{{title heading}} : ({every})"
-    yield every
+    yield Probe(f"{{title heading}} : ({every})", (), False)
+    yield Probe(every, (), False)

@@ -56,7 +56,7 @@ def corpus_status(
         verdict=(store.meta("calibration") or {}).get("rates", {}),
         vectors=_vectors(store, space, engine),
         traces_dropped=traces_dropped,
-        notices=(*notices, *_unfinished(store)),
+        notices=(*notices, *_unfinished(store), *_without_trigrams(store)),
     )
 
 
@@ -67,6 +67,15 @@ def _unfinished(store: Store) -> list[str]:
     return [
         f"The last indexing run was interrupted with {files} files to go; run "
         "`docs-rag index` to finish it."
+    ]
+
+
+def _without_trigrams(store: Store) -> list[str]:
+    if store.meta("trigram", True):
+        return []
+    return [
+        'Substring search is off for this corpus ("trigram": false in corpora.json): '
+        "parts of words and names with signs are not found."
     ]
 
 

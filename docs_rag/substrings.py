@@ -8,7 +8,7 @@ do, and how often.
 import math
 from collections.abc import Mapping, Sequence
 
-from docs_rag.lexical import match_all, searchable
+from docs_rag.lexical import searchable
 from docs_rag.schema import BM25_B, BM25_FLOOR, BM25_K1
 from docs_rag.store import Store
 
@@ -56,8 +56,8 @@ def _named(
         rarest = sorted(parts, key=lambda part: (frequencies[part], part))
         if not rarest or not frequencies[rarest[0]]:
             continue
-        query = match_all(rarest[:_ASKED_TRIGRAMS])
-        named[text] = ids = store.search_trigrams(query, _NAMED_CHUNKS)
+        ids = store.search_trigrams(rarest[:_ASKED_TRIGRAMS], _NAMED_CHUNKS)
+        named[text] = ids
         is_cut = len(ids) == _NAMED_CHUNKS
         holders[text] = max(frequencies[rarest[0]] if is_cut else 0, len(ids))
     return named, holders

@@ -24,6 +24,8 @@ _SCORED_PAGES = 200
 _RANKED_CHUNKS = 20_000
 _RANKED_PAGES = 5_000
 _RESCORED = 250
+# So many of those that meaning names first are scored by words too.
+_BESIDE = 120
 # Plain coverage is read off this many of the best passages for words.
 _COVERAGE_CHUNKS = 5
 
@@ -54,8 +56,8 @@ def by_words(store: Store, terms: Terms, near: Sequence[int] = ()) -> Lexical:
         *(store, "pages", terms.match, terms.page_frequencies),
         *(terms.page_count, _RANKED_PAGES),
     )
-    found = chunks.best(_SCORED_CHUNKS, near[:_RESCORED])
-    named = [*near[:_RESCORED], *list(found)[:_RESCORED]]
+    found = chunks.best(_SCORED_CHUNKS, near[:_BESIDE])
+    named = [*near[:_BESIDE], *list(found)[:_BESIDE]]
     beside = [] if pages.is_whole else store.files_of(named)
     files = pages.best(_SCORED_PAGES, beside)
     paths = store.paths(list(files))
@@ -99,10 +101,10 @@ class _Table:
             return dict(self.store.ranked(self.name, self.match, count))
         scores: dict[int, float] = {}
         for probe in self._probes():
-            ranked = self.store.ranked(self.name, probe.query, _RESCORED, self.budget)
-            ids = [i for i, _ in ranked if i not in scores]
-            scores |= self._exactly(ids, probe.query if probe.is_bounded else "")
-        scores |= self._exactly([i for i in also if i not in scores])
+            found = self.store.ranked(self.name, probe.query, _RESCORED, self.budget)
+            new = {i: score for i, score in found if i not in scores}
+            scores |= self._completed(new, probe)
+        scores |= self._scores([i for i in also if i not in scores])
         order = sorted(scores, key=lambda i: (-scores[i], i))
         wanted = {*order[:count], *also}
         return {i: scores[i] for i in order if i in wanted}
@@ -111,5 +113,13 @@ class _Table:
         count = partial(self.store.count_matches, self.name)
         return probes(self.frequencies, self.row_count, self.budget, count)
 
-    def _exactly(self, ids: Sequence[int], within: str = "") -> dict[int, float]:
-        return self.store.rescored(self.name, self.frequencies, ids, within)
+    def _completed(self, ranked: dict[int, float], probe: Probe) -> dict[int, float]:
+        """Add the terms that a probe did not ask for to the scores that it gave."""
+        if not probe.is_bounded:
+            return self._scores(list(ranked))
+        rest = {t: n for t, n in self.frequencies.items() if t not in probe.terms}
+        more = self.store.rescored(self.name, rest, list(ranked), probe.query)
+        return {i: score + more.get(i, 0.0) for i, score in ranked.items()}
+
+    def _scores(self, ids: Sequence[int]) -> dict[int, float]:
+        return self.store.rescored(self.name, self.frequencies, ids)
