@@ -155,11 +155,8 @@ def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
     """Stop before a run that would lose most of the index, or would index nothing."""
     if run.options.allow_shrink:
         return
-    refuse_shrink(
-        run.corpus.name,
-        plan(indexed, run.documents, run.recipe, NEW_SPACE),
-        len(indexed),
-    )
+    steps = plan(indexed, run.documents, run.recipe, NEW_SPACE)
+    refuse_shrink(run.corpus.name, steps, len(indexed))
     if not run.documents and not indexed:
         raise ConfigError(
             f"corpus {run.corpus.name!r}: its scope matches no file in "

@@ -71,7 +71,7 @@ def _unfinished(store: Store) -> list[str]:
 
 
 def _without_trigrams(store: Store) -> list[str]:
-    if store.meta("trigram", True):
+    if store.has_trigrams():
         return []
     return [
         'Substring search is off for this corpus ("trigram": false in corpora.json): '

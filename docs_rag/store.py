@@ -21,6 +21,7 @@ from docs_rag.schema import (
     CONTRADICTIONS,
     HEADING,
     NO_SPACE,
+    WITHOUT_TRIGRAMS,
     Entry,
     IndexedFile,
     Space,
@@ -106,6 +107,11 @@ class Store(FullText):
             NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
+
+    def has_trigrams(self) -> bool:
+        """Tell whether no file was written without its trigrams."""
+        query = f"SELECT 1 FROM files WHERE recipe LIKE '%{WITHOUT_TRIGRAMS}' LIMIT 1"
+        return self.value(query) is None
 
     def touch_file(self, document: Document) -> None:
         """Note a new size and time for a file whose bytes are the same."""
