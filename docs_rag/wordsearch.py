@@ -24,7 +24,8 @@ _SCORED_PAGES = 200
 _RANKED_CHUNKS = 20_000
 _RANKED_PAGES = 5_000
 _RESCORED = 250
-# So many of those that meaning names first are scored by words too.
+# So many of those that meaning names are scored by words too, and their pages. Without
+# it, ranking loses a tenth of its recall@1 where rows are pruned: eval/README.md.
 _BESIDE = 120
 # Plain coverage is read off this many of the best passages for words.
 _COVERAGE_CHUNKS = 5
@@ -43,8 +44,8 @@ def by_words(store: Store, terms: Terms, near: Sequence[int] = ()) -> Lexical:
     """
     Return the best chunks and pages for words, and what the best chunk covers.
 
-    Where rows are pruned, the chunks ``near`` by meaning are scored too, nearest first
-    and not too many, and the pages of these and of the best.
+    The chunks ``near`` by meaning, nearest first, and the pages of these and of the
+    best are scored too: a passage that meaning names has its words all the same.
     """
     if not terms.match:
         return Lexical({}, {}, 0.0)
@@ -58,13 +59,17 @@ def by_words(store: Store, terms: Terms, near: Sequence[int] = ()) -> Lexical:
     )
     found = chunks.best(_SCORED_CHUNKS, near[:_BESIDE])
     named = [*near[:_BESIDE], *list(found)[:_BESIDE]]
-    beside = [] if pages.is_whole else store.files_of(named)
+    beside = store.files_of(named)
     files = pages.best(_SCORED_PAGES, beside)
     paths = store.paths(list(files))
     best = list(found)[:_COVERAGE_CHUNKS]
     return Lexical(
         words={i: score / terms.ceiling for i, score in found.items()},
-        pages={paths[i]: score / terms.page_ceiling for i, score in files.items()},
+        pages={
+            paths[i]: score / terms.page_ceiling
+            for i, score in files.items()
+            if i in paths
+        },
         covered=_covered(store, terms, best),
     )
 
@@ -96,22 +101,25 @@ class _Table:
         return sum(self.frequencies.values()) <= self.budget
 
     def best(self, count: int, also: Sequence[int]) -> dict[int, float]:
-        """Return row id → BM25, best first; where pruned, those of ``also`` too."""
-        if self.is_whole:
-            return dict(self.store.ranked(self.name, self.match, count))
-        scores: dict[int, float] = {}
-        for probe in self._probes():
-            found = self.store.ranked(self.name, probe.query, _RESCORED, self.budget)
-            new = {i: score for i, score in found if i not in scores}
-            scores |= self._completed(new, probe)
-        scores |= self._scores([i for i in also if i not in scores])
+        """Return row id → BM25 of the best rows and those of ``also``, best first."""
+        scores = self._whole(count) if self.is_whole else self._pruned()
+        if not self.is_whole or len(scores) == count:
+            scores |= self._scores([i for i in also if i not in scores])
         order = sorted(scores, key=lambda i: (-scores[i], i))
         wanted = {*order[:count], *also}
         return {i: scores[i] for i in order if i in wanted}
 
-    def _probes(self) -> tuple[Probe, ...]:
+    def _whole(self, count: int) -> dict[int, float]:
+        return dict(self.store.ranked(self.name, self.match, count))
+
+    def _pruned(self) -> dict[int, float]:
+        scores: dict[int, float] = {}
         count = partial(self.store.count_matches, self.name)
-        return probes(self.frequencies, self.row_count, self.budget, count)
+        for probe in probes(self.frequencies, self.row_count, self.budget, count):
+            found = self.store.ranked(self.name, probe.query, _RESCORED, self.budget)
+            new = {i: score for i, score in found if i not in scores}
+            scores |= self._completed(new, probe)
+        return scores
 
     def _completed(self, ranked: dict[int, float], probe: Probe) -> dict[int, float]:
         """Add the terms that a probe did not ask for to the scores that it gave."""
