@@ -35,7 +35,7 @@ _COMMON_FROM = 4096
 # Since which migration there is a table for them.
 _COUNTED_SINCE = 2
 # What it takes to look a term up in one row, in rows walked from one to the next.
-_ROWS_PER_LOOKUP = 500
+_ROWS_PER_LOOKUP = 200
 
 
 class FullText(Database):

@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+# So many of the common terms are asked for together, the rarest of them.
+_TOGETHER = 8
+
 Count = Callable[[str, int], int]
 
 
@@ -44,7 +47,7 @@ def probes(
         rare.append(term)
         left -= frequencies[term]
     found = [Probe(" OR ".join(rare), tuple(rare))] if rare else []
-    common = terms[len(rare) :]
+    common = terms[len(rare) :][:_TOGETHER]
     for probe, expected in _conjunctions(common, frequencies, row_count):
         if expected <= left and count(probe.query, left + 1) <= left:
             found.append(probe)

@@ -23,7 +23,8 @@ _SCORED_PAGES = 200
 # of the best of each probe are then scored by all words.
 _RANKED_CHUNKS = 20_000
 _RANKED_PAGES = 5_000
-_RESCORED = 250
+_RESCORED_CHUNKS = 250
+_RESCORED_PAGES = 60
 # So many of those that meaning names are scored by words too, and their pages. Without
 # it, ranking loses a tenth of its recall@1 where rows are pruned: eval/README.md.
 _BESIDE = 120
@@ -51,11 +52,11 @@ def by_words(store: Store, terms: Terms, near: Sequence[int] = ()) -> Lexical:
         return Lexical({}, {}, 0.0)
     chunks = _Table(
         *(store, "words", terms.match, terms.chunk_frequencies),
-        *(terms.chunk_count, _RANKED_CHUNKS),
+        *(terms.chunk_count, _RANKED_CHUNKS, _RESCORED_CHUNKS),
     )
     pages = _Table(
         *(store, "pages", terms.match, terms.page_frequencies),
-        *(terms.page_count, _RANKED_PAGES),
+        *(terms.page_count, _RANKED_PAGES, _RESCORED_PAGES),
     )
     found = chunks.best(_SCORED_CHUNKS, near[:_BESIDE])
     named = [*near[:_BESIDE], *list(found)[:_BESIDE]]
@@ -94,6 +95,7 @@ class _Table:
     frequencies: Mapping[str, int]
     row_count: int
     budget: int
+    rescored: int
 
     @property
     def is_whole(self) -> bool:
@@ -116,7 +118,9 @@ class _Table:
         scores: dict[int, float] = {}
         count = partial(self.store.count_matches, self.name)
         for probe in probes(self.frequencies, self.row_count, self.budget, count):
-            found = self.store.ranked(self.name, probe.query, _RESCORED, self.budget)
+            found = self.store.ranked(
+                *(self.name, probe.query, self.rescored, self.budget)
+            )
             new = {i: score for i, score in found if i not in scores}
             scores |= self._completed(new, probe)
         return scores

@@ -61,7 +61,7 @@ def test_what_pruning_keeps_is_scored_exactly(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wordsearch, "_RANKED_CHUNKS", budget)
         patch.setattr(wordsearch, "_RANKED_PAGES", budget)
-        patch.setattr(wordsearch, "_RESCORED", 20)
+        patch.setattr(wordsearch, "_RESCORED_CHUNKS", 20)
         pruned = search(index.store, query, tuple(sorted(near)))
 
     assert pruned.words == pytest.approx(
