@@ -62,6 +62,8 @@ def test_what_pruning_keeps_is_scored_exactly(
         patch.setattr(wordsearch, "_RANKED_CHUNKS", budget)
         patch.setattr(wordsearch, "_RANKED_PAGES", budget)
         patch.setattr(wordsearch, "_RESCORED_CHUNKS", 20)
+        patch.setattr(wordsearch, "_SCORED_CHUNKS", 5)
+        patch.setattr(wordsearch, "_BESIDE", CHUNKS)
         pruned = search(index.store, query, tuple(sorted(near)))
 
     assert pruned.words == pytest.approx(
@@ -71,10 +73,7 @@ def test_what_pruning_keeps_is_scored_exactly(
         {path: whole.pages[path] for path in pruned.pages}, abs=1e-9
     )
     assert list(pruned.words.values()) == sorted(pruned.words.values(), reverse=True)
-    if sum(terms_of(index.store, query, CHUNKS, FILES).chunk_frequencies.values()) > (
-        budget
-    ):
-        assert near & set(whole.words) <= set(pruned.words)
+    assert near & set(whole.words) <= set(pruned.words)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
