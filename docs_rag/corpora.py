@@ -17,6 +17,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    StrictBool,
     ValidationError,
     model_validator,
 )
@@ -149,6 +150,7 @@ class CorpusConfig(BaseModel):
     system_note: str | None = None
     git_origin_repo: Location | None = None
     embed_model: Location | None = None
+    trigram: StrictBool = True
 
     @model_validator(mode="after")
     def _declares_a_scope(self) -> "CorpusConfig":
@@ -176,6 +178,7 @@ class Corpus:
     system_note: str
     git_origin_repo: Path | None
     embed_model: str | None
+    trigram: bool
 
     @property
     def index_path(self) -> Path:
@@ -281,6 +284,8 @@ def _in_words(detail: ErrorDetails) -> str:
         return f"{label} entry {int(location[1]) + 1} is {kind_of(given)}, not text"
     if detail["type"] == "string_type":
         return f"{label} is {kind_of(given)}, not text: put it in double quotes"
+    if detail["type"] == "bool_type":
+        return f"{label} is {kind_of(given)}, not true or false, which have no quotes"
     example = f'["{excerpt(given)}"]' if isinstance(given, str) else '["name", ...]'
     return f'{label} is {kind_of(given)}, not a list: write "{key}": {example}'
 
@@ -301,6 +306,7 @@ def _resolve(name: str, config: CorpusConfig, base: Path, home: Path) -> Corpus:
         system_note=one_line(config.system_note or "", SYSTEM_NOTE_MAX_CHARS),
         git_origin_repo=place(origin, base, home) if origin else None,
         embed_model=config.embed_model or None,
+        trigram=config.trigram,
     )
 
 
