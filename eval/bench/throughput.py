@@ -103,7 +103,7 @@ def compare(bench: Bench, source: Path, spec: EmbedderSpec, name: str) -> Figure
 
 
 def make_corpus(directory: Path, source: Path) -> Corpus:
-    """Declare the markdown of ``source`` as a corpus with its index in ``directory``."""
+    """Declare the markdown of ``source`` as a corpus indexed in ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     write(directory / "corpora.json", propose(source, "bench"), replace=True)
     environment = {"RAG_DIR": str(directory), "RAG_CORPUS": "bench"}
