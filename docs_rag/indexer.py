@@ -146,7 +146,7 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
 
 def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
     """Stop before a run that would lose most of the index, or would index nothing."""
-    if run.options.allow_shrink:
+    if run.options.allow_shrink or (indexed and indexed.keys() <= run.documents.keys()):
         return
     refuse_shrink(
         run.corpus.name, plan(indexed, run.documents, recipe(), NEW_SPACE), len(indexed)
