@@ -34,7 +34,6 @@ from docs_rag.records import (
     Purpose,
     Secret,
 )
-from docs_rag.remote import HttpEmbedder
 from docs_rag.windows import split_windows
 
 if TYPE_CHECKING:
@@ -91,6 +90,9 @@ def build_embedder(spec: EmbedderSpec) -> Embedder:
                 "RAG_EMBED_BACKEND is openai but EMBED_MODEL is not set; "
                 "set it to the name of a model that the server offers"
             )
+        # Its HTTP client takes longer to import than a question takes.
+        from docs_rag.remote import HttpEmbedder
+
         return HttpEmbedder(spec.base_url, spec.model, spec.api_key)
     raise ConfigError(
         f"RAG_EMBED_BACKEND is {spec.backend!r}, which is unknown; "

@@ -54,8 +54,11 @@ class _Quick(package.NumpyBackend):  # type: ignore[misc]
     def __init__(self, cores: int) -> None:
         # In place of the package's: what is not read here is read when asked for.
         weights = _RESOURCES / "weights.npz"
-        with np.load(weights, allow_pickle=False) as archive:
-            read = {name: archive[name] for name in archive.files if name[0] != "q"}
+        with ThreadPoolExecutor(1) as pool:
+            # Inflating leaves the interpreter to the pieces.
+            reading = pool.submit(_without_table, weights)
+            self._subwords = Subwords(_RESOURCES / "sp.model")
+        read = reading.result()
         self.table = _PieceTable(weights, cores)
         self.scale, self.lo, self.eps = read["scale"], read["lo"], float(read["eps"])
         for name, prefix, axis in (
@@ -71,7 +74,6 @@ class _Quick(package.NumpyBackend):  # type: ignore[misc]
         for name in _SINGLES:
             setattr(self, name, read[name])
         self._feat_dim = package._EMB_DIM + len(_BRANCHES) * package._CNN_DIM
-        self._subwords = Subwords(_RESOURCES / "sp.model")
 
     def encode_one(self, text: str) -> npt.NDArray[np.float32]:
         """Return the vector of ``text``, which has no company in its batch."""
@@ -80,6 +82,11 @@ class _Quick(package.NumpyBackend):  # type: ignore[misc]
         self._encode_batch([ids], len(ids), vector)
         row: npt.NDArray[np.float32] = vector[0]
         return row
+
+
+def _without_table(weights: Path) -> dict[str, Any]:
+    with np.load(weights, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files if name[0] != "q"}
 
 
 class _PieceTable:

