@@ -5,7 +5,6 @@ An address is looked up in the tables of the index and nowhere else: it never be
 a path, so one that leads out of the corpus is unknown like any other.
 """
 
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import unquote
 from docs_rag.assembly import document_id, short_slug
 from docs_rag.errors import QueryError
 from docs_rag.freshness import Freshness, FreshnessCheck
+from docs_rag.records import OVERLAP_CHARS
 from docs_rag.schema import StoredChunk, StoredFile, StoredSection
 from docs_rag.store import Store
 
@@ -174,11 +174,11 @@ def _joined(text: str, piece: str) -> str:
     """Append a piece that may begin with what ``text`` ends with."""
     if len(text) > MAX_PAGE_CHARS:
         return text
-    for overlap in range(min(len(text), len(piece), _max_overlap_chars()), 0, -1):
+    for overlap in range(min(len(text), len(piece), OVERLAP_CHARS), 0, -1):
         if text.endswith(piece[:overlap]):
             return text + piece[overlap:]
     # Lines are cut at a blank, which is in neither piece, unless there is none.
-    return text + (" " if " " in text[-_max_overlap_chars() :] else "") + piece
+    return text + (" " if " " in text[-OVERLAP_CHARS:] else "") + piece
 
 
 def _bounded(lines: list[str]) -> list[str]:
@@ -191,11 +191,3 @@ def _bounded(lines: list[str]) -> list[str]:
                 return lines[:count]
             return [line[: MAX_PAGE_CHARS - len(_CUT)] + _CUT]
     return lines
-
-
-@functools.cache
-def _max_overlap_chars() -> int:
-    # Chunking brings a markdown parser along, and a question parses nothing.
-    from docs_rag.chunking import ChunkPolicy
-
-    return ChunkPolicy().overlap_chars

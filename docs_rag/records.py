@@ -66,6 +66,10 @@ class Match(enum.StrEnum):
     NONE = "none"
 
 
+# What a passage repeats of the one before it, at most, where a block is cut.
+OVERLAP_CHARS = 120
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A file that was left out, and why."""
