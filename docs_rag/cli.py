@@ -7,6 +7,7 @@ trace commands start at once.
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -245,8 +246,13 @@ def _serve(arguments: argparse.Namespace) -> int:
     # One line a request is the guard's; the SDK's own say less and say it twice.
     for name in ("mcp", "sse_starlette", "httpx", "httpx2", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # The protocol's models are most of a start, and none of them is garbage: not now,
+    # and not between the answers.
+    gc.disable()
     from docs_rag.serve import run
 
+    gc.freeze()
+    gc.enable()
     settings = _settings(arguments)
 
     def announce(url: str) -> None:
