@@ -94,9 +94,7 @@ def section(
         f"Refresh under load, {chunks:,} chunks, {CLIENTS} clients",
         (
             Figure("calls that failed", len(errors), "calls", goal=0),
-            Figure(
-                "longest from commit to an answer", late, "s", goal=STALE_GOAL_SECONDS
-            ),
+            Figure("longest stale after a commit", late, "s", goal=STALE_GOAL_SECONDS),
             Figure(
                 "p95 while a tenth is rewritten",
                 busy_p95,
@@ -116,8 +114,8 @@ def section(
         notes=(
             f"{len(idle.answers):,} calls while idle, {len(busy.answers):,} beside the "
             f"indexer, which took {took:.0f} s and committed {len(commits)} times.",
-            "Stale: how long after a commit, as another process sees it, a question was "
-            "still asked whose answer did not have it.",
+            "Stale: how long after a commit, as another process sees it, a question "
+            "was still asked whose answer did not have it.",
             *errors[:3],
         ),
     )
