@@ -17,9 +17,12 @@ from docs_rag.indexer import index_corpus
 from docs_rag.records import Capacity, Embedder, EmbeddingBatch, ModelIdentity, Purpose
 from docs_rag.scaffold import propose, write
 from eval.bench.figures import Bench, Figure, Section, Table
+from eval.bench.synthetic import write_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = 0.85
+# Pages of ten passages.
+FULL_FILES = 150
 # What a run of the benchmark may read of the caller's environment.
 FOLDER_VARIABLE = "EMBED_MODEL_PATH"
 
@@ -52,7 +55,11 @@ class Recorder:
 
 def measure(bench: Bench) -> Section:
     """Time the pipeline and the bare embedder in turns, each with its model loaded."""
-    source = ROOT if bench.is_full else ROOT / "eval" / "fixture"
+    source = ROOT / "eval" / "fixture"
+    if bench.is_full:
+        source = bench.work / "throughput-source"
+        shutil.rmtree(source, ignore_errors=True)
+        write_markdown(source, FULL_FILES)
     figures = [compare(bench, source, EmbedderSpec("builtin"), "built-in model")]
     notes = [
         "Both embed the same texts with the model loaded; the pipeline's are those of "
