@@ -22,7 +22,7 @@ from docs_rag.records import Embedder, Match, Purpose
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
 from docs_rag.unrelated import QUESTIONS, UNREADABLE_QUESTIONS
-from docs_rag.vectors import DiskVectors, in_batches
+from docs_rag.vectors import DiskVectors, live_batches
 from docs_rag.verdict import Evidence, Thresholds, verdict
 
 Vectors = npt.NDArray[np.float32]
@@ -169,8 +169,8 @@ def _sweep(
     """Pass over all vectors once: their means, and each query's best cosines."""
     headings = store.heading_vector_ids()
     parts = [_Part(len(queries), space.capacity.dimension) for _ in range(2)]
-    for ids, matrix in in_batches(store, space):
-        is_heading = np.array([i in headings for i in ids])
+    for ids, matrix in live_batches(store, space):
+        is_heading = np.array([i in headings for i in ids.tolist()])
         for part, chosen in zip(parts, (~is_heading, is_heading), strict=True):
             part.add(matrix[chosen], queries)
     noise = queries[: len(QUESTIONS)].mean(axis=0)

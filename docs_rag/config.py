@@ -20,9 +20,9 @@ from docs_rag.corpora import (
     Corpus,
     CorpusConfig,
     did_you_mean,
+    excerpt,
     one_line,
     place,
-    printable,
     read_corpora,
     resolve_corpora,
 )
@@ -55,6 +55,7 @@ __all__ = [
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
+DEFAULT_VECTOR_CACHE_MB = 256
 DEFAULT_BASE_URL = "http://127.0.0.1:1234/v1"
 
 _UNSAFE_IN_HEADER = re.compile(r"[\x00-\x1f\x7f]")
@@ -111,6 +112,7 @@ def load_settings(
         port=_port(sources),
         transport=_choice("transport", sources, Transport.STREAMABLE_HTTP),
         backend=backend,
+        vector_cache_mb=_megabytes("vector_cache_mb", sources, DEFAULT_VECTOR_CACHE_MB),
         embed_model=embed_model,
         embed_model_path=_location("embed_model_path", sources),
         base_url=_base_url(sources),
@@ -121,7 +123,7 @@ def load_settings(
         trace_dir=_location("trace_dir", sources) or sources.rag_dir / "logs",
         trace_content=_switch("trace_content", sources),
         origins=sources.origins,
-        notices=sources.likely_slips(),
+        notices=(*sources.likely_slips(), *sources.exposed_secrets()),
     )
 
 
@@ -186,7 +188,7 @@ def split_model(text: str) -> tuple[Backend | None, str | None]:
 
 def _contradiction(model: Given, backend: Given, in_force: Backend) -> ConfigError:
     return ConfigError(
-        f'{model.origin}: "{printable(model.text)}" names another backend than '
+        f'{model.origin}: "{excerpt(model.text)}" names another backend than '
         f"{backend.origin} ({in_force}): make them agree, or leave one out"
     )
 
@@ -203,7 +205,19 @@ def _port(sources: Sources) -> int:
     if re.fullmatch(r"[0-9]{1,5}", text) and 1 <= int(text) <= 65535:
         return int(text)
     raise sources.problem(
-        "port", f'"{printable(text)}" is no port: give a number from 1 to 65535'
+        "port", f'"{excerpt(text)}" is no port: give a number from 1 to 65535'
+    )
+
+
+def _megabytes(setting: str, sources: Sources, default: int) -> int:
+    text = sources.take(setting)
+    if text is None:
+        return default
+    if re.fullmatch(r"[0-9]{1,7}", text):
+        return int(text)
+    raise sources.problem(
+        setting,
+        f'"{excerpt(text)}" is no number of megabytes: give a whole number from 0',
     )
 
 
@@ -217,7 +231,7 @@ def _choice(setting: str, sources: Sources, default: _Choice) -> _Choice:
             return member
     hint = did_you_mean(text, members)
     raise sources.problem(
-        setting, f'"{printable(text)}" is unknown: {hint}use {", ".join(members)}'
+        setting, f'"{excerpt(text)}" is unknown: {hint}use {", ".join(members)}'
     )
 
 
@@ -270,6 +284,6 @@ def _switch(setting: str, sources: Sources) -> bool:
         return False
     if text.lower() not in _SWITCHES:
         raise sources.problem(
-            setting, f'"{printable(text)}" is neither: write 1 for yes or 0 for no'
+            setting, f'"{excerpt(text)}" is neither: write 1 for yes or 0 for no'
         )
     return _SWITCHES[text.lower()]

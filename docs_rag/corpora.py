@@ -24,12 +24,21 @@ SERVER_NAME_MAX_CHARS = 100
 SYSTEM_NOTE_MAX_CHARS = 500
 
 _CORPUS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# So much of a value is shown by an error that refuses it.
+_EXCERPT_CHARS = 120
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
     """Return ``text`` with control characters and undecodable bytes as escapes."""
     return _UNPRINTABLE.sub(_escape, text)
+
+
+def excerpt(text: str) -> str:
+    """Return ``text`` printable, and its beginning alone where it would fill a page."""
+    if len(text) <= _EXCERPT_CHARS:
+        return printable(text)
+    return f"{printable(text[:_EXCERPT_CHARS])}... ({len(text):,} characters)"
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -121,6 +130,7 @@ class CorpusConfig:
     system_note: str | None = None
     git_origin_repo: str | None = None
     embed_model: str | None = None
+    trigram: bool = True
     written: frozenset[str] = frozenset()
 
 
@@ -161,6 +171,7 @@ class Corpus:
     system_note: str
     git_origin_repo: Path | None
     embed_model: str | None
+    trigram: bool
 
     @property
     def index_path(self) -> Path:
@@ -186,7 +197,7 @@ def parse_corpora(text: str, path: Path) -> dict[str, CorpusConfig]:
 def check_corpora(content: JsonObject, path: Path) -> dict[str, CorpusConfig]:
     """Validate a parsed ``corpora.json``; keys that begin with ``_`` are comments."""
     problems = [
-        f'corpus "{printable(name)}" is configured twice: keep one'
+        f'corpus "{excerpt(name)}" is configured twice: keep one'
         for name in content.repeated
         if not name.startswith("_")
     ]
@@ -200,7 +211,7 @@ def check_corpora(content: JsonObject, path: Path) -> dict[str, CorpusConfig]:
         named = {}
     for name, value in named.items():
         found, wrong = _entry(name, value)
-        problems += [f'corpus "{printable(name)}"{problem}' for problem in wrong]
+        problems += [f'corpus "{excerpt(name)}"{problem}' for problem in wrong]
         if found:
             configs[name] = found
     raise_problems(problems, path)
@@ -243,13 +254,12 @@ def _entry(name: str, value: object) -> tuple[CorpusConfig | None, list[str]]:
     problems = [f', key "{key}": is given twice: keep one' for key in value.repeated]
     values: dict[str, Any] = {}
     for key in filter(value.__contains__, CORPUS_KEYS):
-        read = _text if key in _TEXTS else _list
-        values[key], wrong = read(key, value[key])
+        values[key], wrong = _reader(key)(key, value[key])
         problems += [f', key "{key}":{problem}' for problem in wrong]
     for key in [key for key in value if key not in CORPUS_KEYS]:
         known = f"known keys are {', '.join(CORPUS_KEYS)}"
         hint = did_you_mean(key, CORPUS_KEYS) or known
-        label = f', key "{printable(key)}":'
+        label = f', key "{excerpt(key)}":'
         problems.append(f"{label} is not a known key: {hint}".rstrip())
     if problems:
         return None, problems
@@ -262,6 +272,19 @@ def _entry(name: str, value: object) -> tuple[CorpusConfig | None, list[str]]:
     ]
 
 
+def _reader(key: str) -> Callable[[str, object], tuple[Any, list[str]]]:
+    if key in _LISTS:
+        return _list
+    return _text if key in _TEXTS else _switch
+
+
+def _switch(key: str, given: object) -> tuple[bool, list[str]]:
+    if isinstance(given, bool):
+        return given, []
+    problem = f" is {kind_of(given)}, not true or false, which have no quotes"
+    return False, [problem]
+
+
 def _text(key: str, given: object) -> tuple[str | None, list[str]]:
     if given is None:
         return None, []
@@ -270,12 +293,12 @@ def _text(key: str, given: object) -> tuple[str | None, list[str]]:
     try:
         return _TEXTS[key](given), []
     except ValueError as error:
-        return None, [f' "{printable(given)}" {error}']
+        return None, [f' "{excerpt(given)}" {error}']
 
 
 def _list(key: str, given: object) -> tuple[tuple[str, ...], list[str]]:
     if not isinstance(given, list):
-        first = f'["{printable(given)}"]' if isinstance(given, str) else '["name", ...]'
+        first = f'["{excerpt(given)}"]' if isinstance(given, str) else '["name", ...]'
         return (), [f' is {kind_of(given)}, not a list: write "{key}": {first}']
     read, problems = [], []
     for number, one in enumerate(given, start=1):
@@ -285,7 +308,7 @@ def _list(key: str, given: object) -> tuple[tuple[str, ...], list[str]]:
         try:
             read.append(_LISTS[key](one))
         except ValueError as error:
-            problems.append(f' "{printable(one)}" {error}')
+            problems.append(f' "{excerpt(one)}" {error}')
     if key == "extensions" and not given:
         problems.append(' is empty: write "extensions": [".md"]')
     return tuple(read), problems
@@ -307,6 +330,7 @@ def _resolve(name: str, config: CorpusConfig, base: Path, home: Path) -> Corpus:
         system_note=one_line(config.system_note or "", SYSTEM_NOTE_MAX_CHARS),
         git_origin_repo=place(origin, base, home) if origin else None,
         embed_model=config.embed_model or None,
+        trigram=config.trigram,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docs_rag.config import current_environment
-from docs_rag.corpora import printable
+from docs_rag.corpora import excerpt, printable
 from docs_rag.errors import ConfigError, SourceError
 
 _FETCH_TIMEOUT_SECONDS = 1800
@@ -63,7 +63,7 @@ def fetch(url: str, ref: str | None, repository: Path) -> str:
     """
     if ref is not None and _NO_REF.search(ref):
         raise ConfigError(
-            f'"{printable(ref)}" is no name of a branch, tag or commit: give one such '
+            f'"{excerpt(ref)}" is no name of a branch, tag or commit: give one such '
             "as main, v1.2 or a commit id"
         )
     if repository.is_dir():

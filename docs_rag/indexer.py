@@ -68,9 +68,11 @@ class _Run:
     tally: Tally = field(default_factory=Tally)
     vanished: dict[str, Skipped] = field(default_factory=dict)
     documents: dict[str, Document] = field(init=False)
+    recipe: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.documents = {document.path: document for document in self.found.documents}
+        self.recipe = recipe(self.corpus.trigram)
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -116,14 +118,16 @@ def _dry_run(run: _Run) -> IndexReport:
         chunks = store.meta("chunks", 0)
         space = store.space(run.embedder.identity.fingerprint)
     known = {} if run.options.full else files
-    steps = plan(known, run.documents, recipe(), space.id if space else NEW_SPACE)
+    space_id = space.id if space else NEW_SPACE
+    steps = plan(known, run.documents, run.recipe, space_id)
     return _report(run, steps, generation, len(files), chunks, run.found.skipped)
 
 
 def _refresh(run: _Run, store: Store) -> IndexReport:
     indexed = store.files()
     space = store.space(run.embedder.identity.fingerprint)
-    steps = plan(indexed, run.documents, recipe(), space.id if space else NEW_SPACE)
+    space_id = space.id if space else NEW_SPACE
+    steps = plan(indexed, run.documents, run.recipe, space_id)
     _refuse_loss(run, indexed)
     if space is None:
         capacity = run.embedder.probe()
@@ -148,9 +152,8 @@ def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
     """Stop before a run that would lose most of the index, or would index nothing."""
     if run.options.allow_shrink or (indexed and indexed.keys() <= run.documents.keys()):
         return
-    refuse_shrink(
-        run.corpus.name, plan(indexed, run.documents, recipe(), NEW_SPACE), len(indexed)
-    )
+    steps = plan(indexed, run.documents, run.recipe, NEW_SPACE)
+    refuse_shrink(run.corpus.name, steps, len(indexed))
     if not run.documents and not indexed:
         raise ConfigError(
             f"corpus {run.corpus.name!r}: its scope matches no file in "
@@ -271,14 +274,15 @@ def _write(
                 store.remove_file(moved_from.get(path, path))
                 store.remove_file(path)
                 failure = _failure(run, one)
+                known = store.vector_ids(space.id, one.texts)
                 store.add_file(
                     one.document,
                     one.chunked,
                     failure or one.notice,
-                    recipe(),
+                    run.recipe,
                     # No space: the next run tries the file again.
                     NO_SPACE if failure else space.id,
-                    entries(one, store.vector_ids(space.id, one.texts)),
+                    entries(one, known, run.corpus.trigram),
                 )
             store.set_meta(unfinished=len(paths) - start - len(group))
             store.advance()
@@ -321,7 +325,7 @@ def _finish(
             unmatched_scope=list(run.found.unmatched),
         )
         if not steps.is_empty or store.meta("active_space") != space.id:
-            live = len(store.live_vector_ids(space.id))
+            live = store.live_vector_count(space.id)
             store.drop_spare_vectors(space.id, max(_MIN_SPARE_VECTORS, live))
             store.remove_other_spaces(space.id)
             changed = len(steps.written) + len(steps.purged)
@@ -357,6 +361,7 @@ def _calibrate(run: _Run, store: Store, space: Space) -> None:
     is_small = not changed or _RECALIBRATION_SHARE * changed < store.meta("files", 0)
     if store.meta("calibrated_by") == made_by and is_small:
         return
+    store.settle_text()
     calibration = calibrate(store, space, run.embedder)
     with store.transaction():
         store.set_meta(

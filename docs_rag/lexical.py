@@ -87,6 +87,11 @@ _LEADING = "\"'“”„«»‹›,;!?。，；！？、：…"
 _TRAILING = _LEADING + ".:"
 
 
+def searchable(path: str, heading: str, text: str) -> str:
+    """Return what substrings are looked for in: the folded text of a passage."""
+    return fold(f"{path}\n{heading}\n{text}")
+
+
 def fold(text: str) -> str:
     """
     Return ``text`` in the form in which equal-looking strings are equal.
@@ -234,8 +239,17 @@ def match_any(terms: Iterable[str]) -> str:
 
     Each term becomes an FTS5 string, so nothing in it can act as an operator.
     """
-    quoted = [term.translate(_UNQUERYABLE) for term in terms]
-    return " OR ".join(f'"{term}"' for term in quoted if term.strip())
+    return " OR ".join(_strings(terms))
+
+
+def match_all(terms: Iterable[str]) -> str:
+    """Return the FTS5 query that matches all of ``terms``; see ``match_any``."""
+    return " AND ".join(_strings(terms))
+
+
+def _strings(terms: Iterable[str]) -> Iterator[str]:
+    quoted = (term.translate(_UNQUERYABLE) for term in terms)
+    return (f'"{term}"' for term in quoted if term.strip())
 
 
 # A string ends at NUL, has no place for surrogates, and doubles its quotation marks.

@@ -29,9 +29,9 @@ from docs_rag.metrics import (
     recall_at,
 )
 from docs_rag.records import EmbeddingBatch, Match, Purpose
+from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Retriever, ask
 from docs_rag.service import embedder_for
-from docs_rag.vectors import ResidentVectors
 
 DEPTHS = (1, 3, 5, 10)
 PASSAGE_DEPTH = 5

@@ -318,7 +318,7 @@ class Retriever:
                 self.corpus,
                 self._embedder.identity,
                 space,
-                self._engine.name,
+                self._engine,
                 [problem] if problem else [],
                 traces_dropped,
             )

@@ -17,7 +17,7 @@ from docs_rag.corpora import (
     MARKDOWN_EXTENSIONS,
     check_corpora,
     corpus_name_problem,
-    printable,
+    excerpt,
     resolve_corpora,
     scope_entry,
 )
@@ -132,7 +132,7 @@ def _to_json(content: dict[str, object]) -> str:
 def _checked(name: str) -> str:
     problem = corpus_name_problem(name)
     if problem is not None:
-        raise ConfigError(f'"{printable(name)}" {problem}')
+        raise ConfigError(f'"{excerpt(name)}" {problem}')
     return name
 
 

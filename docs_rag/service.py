@@ -17,10 +17,11 @@ from docs_rag.config import Corpus, Settings
 from docs_rag.embedding import EmbedderSpec, build_embedder
 from docs_rag.reading import Page
 from docs_rag.records import Answer, CorpusStatus, Embedder
+from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Question, Retriever
 from docs_rag.schema import StoredFile
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter
-from docs_rag.vectors import DiskVectors, ResidentVectors
+from docs_rag.vectors import DiskVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,11 @@ def open_service(settings: Settings, *, resident: bool) -> Service:
         corpus.directory,
         corpus.index_path,
         embedder,
-        ResidentVectors() if resident else DiskVectors(),
+        (
+            ResidentVectors(settings.vector_cache_mb * 1024 * 1024)
+            if resident
+            else DiskVectors()
+        ),
     )
     traces = TraceWriter(
         settings.trace_dir, corpus.name, content=settings.trace_content

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from docs_rag.corpora import CORPUS_KEYS, Corpus, did_you_mean, printable
+from docs_rag.corpora import CORPUS_KEYS, Corpus, did_you_mean, excerpt, printable
 from docs_rag.errors import UnknownCorpusError
 from docs_rag.records import Secret
 
@@ -66,6 +66,7 @@ class Settings:
     port: int
     transport: Transport
     backend: Backend
+    vector_cache_mb: int
     embed_model: str | None
     embed_model_path: Path | None
     base_url: str
@@ -97,7 +98,7 @@ class Settings:
             )
         hint = did_you_mean(self.corpus_name, self.corpora)
         raise UnknownCorpusError(
-            f'{self.config_path}: has no corpus "{printable(self.corpus_name)}", '
+            f'{self.config_path}: has no corpus "{excerpt(self.corpus_name)}", '
             f"asked for by {self.origins['corpus']}: {hint}it has: {known}"
         )
 

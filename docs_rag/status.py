@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from docs_rag.records import CorpusStatus, ModelIdentity, Skipped
 from docs_rag.schema import Space
 from docs_rag.store import Store
+from docs_rag.vectors import EngineState, VectorEngine
 
 
 def space_in_force(store: Store, identity: ModelIdentity) -> tuple[Space | None, str]:
@@ -33,12 +34,13 @@ def corpus_status(
     corpus: str,
     identity: ModelIdentity,
     space: Space | None,
-    engine: str,
+    engine: VectorEngine,
     notices: Sequence[str],
     traces_dropped: int,
 ) -> CorpusStatus:
     """Read the state of an index from one snapshot."""
     skipped = [Skipped(*row) for row in store.meta("skipped", [])]
+    state = engine.state(store, space) if space else EngineState(engine.name)
     return CorpusStatus(
         corpus=corpus,
         files=store.meta("files", 0),
@@ -54,9 +56,17 @@ def corpus_status(
         failed=tuple(store.files_without_vectors()),
         unmatched_scope=tuple(store.meta("unmatched_scope", [])),
         verdict=(store.meta("calibration") or {}).get("rates", {}),
-        vectors=_vectors(store, space, engine),
+        vectors=_vectors(store, space, state),
         traces_dropped=traces_dropped,
-        notices=(*notices, *_unfinished(store)),
+        notices=tuple(
+            filter(
+                None,
+                (
+                    *(*notices, state.notice),
+                    *(*_unfinished(store), *_without_trigrams(store)),
+                ),
+            )
+        ),
     )
 
 
@@ -67,6 +77,15 @@ def _unfinished(store: Store) -> list[str]:
     return [
         f"The last indexing run was interrupted with {files} files to go; run "
         "`docs-rag index` to finish it."
+    ]
+
+
+def _without_trigrams(store: Store) -> list[str]:
+    if store.has_trigrams():
+        return []
+    return [
+        'Substring search is off for this corpus ("trigram": false in corpora.json): '
+        "parts of words and names with signs are not found."
     ]
 
 
@@ -83,11 +102,14 @@ def _embedding(identity: ModelIdentity, space: Space | None) -> dict[str, object
     return status
 
 
-def _vectors(store: Store, space: Space | None, engine: str) -> dict[str, object]:
+def _vectors(
+    store: Store, space: Space | None, state: EngineState
+) -> dict[str, object]:
     held, total = store.text_in_vectors(space.id if space else -1)
     return {
-        "engine": engine,
-        "count": len(store.live_vector_ids(space.id)) if space else 0,
+        "engine": state.name,
+        "resident_bytes": state.resident_bytes,
+        "count": store.live_vector_count(space.id) if space else 0,
         # Rounded down: 1.0 means all of it.
         "text_share": math.floor(10_000 * held / total) / 10_000 if total else 1.0,
     }

@@ -1,32 +1,28 @@
 """
-The tables of an index: every statement on files, chunks, vectors and full text.
+The tables of an index: every statement on what is not full text or vectors.
 
 Writers hold the corpus lock and change a file's rows in one transaction; readers
 take a snapshot and see one committed generation throughout.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from docs_rag.fulltext import FullText
-from docs_rag.records import (
-    Capacity,
-    ChunkedDocument,
-    Document,
-    ModelIdentity,
-    Skipped,
-)
+from docs_rag.records import ChunkedDocument, Document, Skipped
 from docs_rag.schema import (
+    CONTRADICTIONS,
     HEADING,
     NO_SPACE,
+    WITHOUT_TRIGRAMS,
     Entry,
     IndexedFile,
-    Space,
     StoredChunk,
     StoredFile,
     StoredSection,
 )
+from docs_rag.vectortables import VectorTables
 
 _CHUNK_COLUMNS = """
     c.id, f.path, c.ordinal, c.slug, c.heading, f.title, c.first_line, c.last_line,
@@ -37,44 +33,8 @@ _CHUNK_COLUMNS = """
 
 _FILE_COLUMNS = "id, path, title, line_count, size_bytes"
 
-# Queries that find nothing in an index whose parts fit each other.
-_CONTRADICTIONS = {
-    "chunk without its words": (
-        "SELECT id FROM chunks EXCEPT SELECT id FROM words_docsize"
-    ),
-    "words without their chunk": (
-        "SELECT id FROM words_docsize EXCEPT SELECT id FROM chunks"
-    ),
-    "page without its words": (
-        "SELECT file_id FROM chunks EXCEPT SELECT id FROM pages_docsize"
-    ),
-    "words without their page": (
-        "SELECT id FROM pages_docsize EXCEPT SELECT file_id FROM chunks"
-    ),
-    "chunk without its trigrams": (
-        "SELECT id FROM chunks EXCEPT SELECT id FROM trigrams_docsize"
-    ),
-    "trigrams without their chunk": (
-        "SELECT id FROM trigrams_docsize EXCEPT SELECT id FROM chunks"
-    ),
-    "vector that is used and counts as spare, or the reverse": """
-        SELECT id FROM vectors v WHERE spare =
-        EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
-    """,
-    "chunk without a vector": f"""
-        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
-        WHERE f.space_id <> {NO_SPACE} EXCEPT
-        SELECT chunk_id FROM windows WHERE ordinal > {HEADING}
-    """,
-    "chunk with a vector of another space": f"""
-        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
-        JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
-        WHERE v.space_id <> f.space_id AND f.space_id <> {NO_SPACE}
-    """,
-}
 
-
-class Store(FullText):
+class Store(FullText, VectorTables):
     """An index file of one corpus, open for reading or for writing."""
 
     # -- meta -------------------------------------------------------------------
@@ -112,7 +72,7 @@ class Store(FullText):
     def integrity_problems(self) -> list[str]:
         """Return what contradicts itself in this index; empty when all is well."""
         found = super().integrity_problems()
-        for problem, query in _CONTRADICTIONS.items():
+        for problem, query in CONTRADICTIONS.items():
             found += [f"{problem}: {row[0]}" for row in self.rows(query)]
         return found
 
@@ -141,6 +101,11 @@ class Store(FullText):
             NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
+
+    def has_trigrams(self) -> bool:
+        """Tell whether no file was written without its trigrams."""
+        query = f"SELECT 1 FROM files WHERE recipe LIKE '%{WITHOUT_TRIGRAMS}' LIMIT 1"
+        return self.value(query) is None
 
     def touch_file(self, document: Document) -> None:
         """Note a new size and time for a file whose bytes are the same."""
@@ -221,6 +186,25 @@ class Store(FullText):
         )
         return {row[0]: StoredChunk(*row) for row in rows}
 
+    def files_of(self, chunk_ids: Sequence[int]) -> list[int]:
+        """Return the ids of the files that these chunks are in."""
+        rows = self.rows(
+            "SELECT DISTINCT file_id FROM chunks WHERE id IN "
+            "(SELECT value FROM json_each(?))",
+            json.dumps(list(chunk_ids)),
+        )
+        return [row[0] for row in rows]
+
+    def paths(self, file_ids: Sequence[int]) -> dict[int, str]:
+        """Return the paths of the files with these ids, by id."""
+        return dict(
+            self.rows(
+                "SELECT id, path FROM files WHERE id IN "
+                "(SELECT value FROM json_each(?))",
+                json.dumps(list(file_ids)),
+            )
+        )
+
     def all_chunks(self) -> list[StoredChunk]:
         """Return every chunk, by path and ordinal."""
         rows = self.rows(f"SELECT {_CHUNK_COLUMNS} ORDER BY f.path, c.ordinal")
@@ -259,121 +243,6 @@ class Store(FullText):
             StoredSection(row[0], tuple(json.loads(row[1])), *row[2:]) for row in rows
         ]
 
-    # -- vectors ----------------------------------------------------------------
-
-    def space(self, fingerprint: str) -> Space | None:
-        """Return the vector space of that fingerprint, if this index has it."""
-        rows = self.rows(
-            "SELECT id, fingerprint, backend, model, dimension, window FROM spaces "
-            "WHERE fingerprint = ?",
-            fingerprint,
-        )
-        if not rows:
-            return None
-        space_id, _, backend, model, dimension, window = rows[0]
-        capacity = Capacity(dimension, window)
-        return Space(space_id, fingerprint, backend, model, capacity)
-
-    def add_space(self, identity: ModelIdentity, capacity: Capacity) -> Space:
-        """Open a vector space for a model that this index has not seen."""
-        space_id = self.value(
-            "INSERT INTO spaces(fingerprint, backend, model, dimension, window) "
-            "VALUES(?,?,?,?,?) RETURNING id",
-            *(identity.fingerprint, identity.backend, identity.model),
-            *(capacity.dimension, capacity.window),
-        )
-        return Space(
-            space_id, identity.fingerprint, identity.backend, identity.model, capacity
-        )
-
-    def remove_other_spaces(self, space_id: int) -> None:
-        """Drop every vector space but one, with its vectors."""
-        self.rows("DELETE FROM spaces WHERE id <> ?", space_id)
-
-    def add_vectors(self, space_id: int, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep vectors (little-endian float32) under the SHA-256 of their texts."""
-        self.run_many(
-            "INSERT OR IGNORE INTO vectors(space_id, spare, text_sha256, vector) "
-            "VALUES(?, 1, ?, ?)",
-            [(space_id, digest, vector) for digest, vector in vectors.items()],
-        )
-
-    def vector_ids(self, space_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
-        """Return the ids of those texts that have a vector in this space."""
-        found = {}
-        for digest in digests:
-            vector_id = self.value(
-                "SELECT id FROM vectors WHERE space_id = ? AND text_sha256 = ?",
-                *(space_id, digest),
-            )
-            if vector_id is not None:
-                found[digest] = int(vector_id)
-        return found
-
-    def drop_spare_vectors(self, space_id: int, keep: int) -> None:
-        """Drop the oldest vectors that no chunk uses, but for ``keep`` of them."""
-        self.rows(
-            "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors "
-            "WHERE space_id = ? AND spare = 1 ORDER BY id DESC LIMIT -1 OFFSET ?)",
-            *(space_id, keep),
-        )
-
-    def live_vector_ids(self, space_id: int) -> list[int]:
-        """Return the ids of the vectors that chunks use, ascending."""
-        rows = self.rows(
-            "SELECT id FROM vectors WHERE space_id = ? AND spare = 0 ORDER BY id",
-            space_id,
-        )
-        return [row[0] for row in rows]
-
-    def vectors(self, ids: Sequence[int]) -> list[bytes]:
-        """Return the vectors with these ascending ids, in that order."""
-        rows = self.rows(
-            "SELECT vector FROM vectors WHERE id IN (SELECT value FROM json_each(?)) "
-            "ORDER BY id",
-            json.dumps(list(ids)),
-        )
-        return [row[0] for row in rows]
-
-    def nearest(
-        self, space_id: int, vector: bytes, count: int
-    ) -> list[tuple[int, float]]:
-        """Return (vector id, cosine) of the nearest live vectors, by sqlite-vec."""
-        rows = self.rows(
-            "SELECT id, vec_distance_cosine(vector, ?) AS distance FROM vectors "
-            "WHERE space_id = ? AND spare = 0 ORDER BY distance, id LIMIT ?",
-            *(vector, space_id, count),
-        )
-        return [(row[0], 1.0 - row[1]) for row in rows]
-
-    def chunks_of_vectors(self, vector_ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return, for each vector, the ids of the chunks it stands for."""
-        rows = self.rows(
-            "SELECT vector_id, chunk_id FROM windows WHERE vector_id IN "
-            "(SELECT value FROM json_each(?)) ORDER BY vector_id, chunk_id",
-            json.dumps(list(vector_ids)),
-        )
-        found: dict[int, list[int]] = {}
-        for vector_id, chunk_id in rows:
-            found.setdefault(vector_id, []).append(chunk_id)
-        return found
-
-    def vectors_of_chunks(self, ids: Sequence[int]) -> list[tuple[int, bool, int]]:
-        """Return (chunk id, is its heading's, vector id) of all vectors of chunks."""
-        rows = self.rows(
-            "SELECT chunk_id, ordinal, vector_id FROM windows WHERE chunk_id IN "
-            "(SELECT value FROM json_each(?)) ORDER BY chunk_id, ordinal",
-            json.dumps(list(ids)),
-        )
-        return [(row[0], row[1] == HEADING, row[2]) for row in rows]
-
-    def heading_vector_ids(self) -> set[int]:
-        """Return the ids of the vectors that stand for headings."""
-        rows = self.rows(
-            "SELECT DISTINCT vector_id FROM windows WHERE ordinal = ?", HEADING
-        )
-        return {row[0] for row in rows}
-
     def chunk_ids(self) -> list[int]:
         """Return the ids of all chunks, by path and ordinal."""
         rows = self.rows(
@@ -381,14 +250,3 @@ class Store(FullText):
             "ORDER BY f.path, c.ordinal"
         )
         return [row[0] for row in rows]
-
-    def text_in_vectors(self, space_id: int) -> tuple[int, int]:
-        """Return the characters of text inside a vector of the space, and of all."""
-        row = self.rows(
-            "SELECT coalesce(sum(length(body)) FILTER (WHERE EXISTS (SELECT 1 FROM "
-            "windows w JOIN vectors v ON v.id = w.vector_id WHERE w.chunk_id = c.id "
-            f"AND w.ordinal > {HEADING} AND v.space_id = ?)), 0), "
-            "coalesce(sum(length(body)), 0) FROM chunks c",
-            space_id,
-        )[0]
-        return int(row[0]), int(row[1])

@@ -54,6 +54,12 @@ VARIABLES = (
     Variable("RAG_MCP_TRANSPORT", "streamable-http", "streamable-http, stdio or sse"),
     Variable("RAG_EMBED_BACKEND", "builtin", "builtin, fastembed, openai or stub"),
     Variable(
+        "RAG_VECTOR_CACHE_MB",
+        "256",
+        "memory a server may keep vectors in; beyond it, every question searches the "
+        "file",
+    ),
+    Variable(
         "EMBED_MODEL",
         "",
         "model of the backend, or backend:model; unset is the backend's own default",
@@ -102,6 +108,7 @@ SETTING_VARIABLES = {
     "port": "RAG_PORT",
     "transport": "RAG_MCP_TRANSPORT",
     "backend": "RAG_EMBED_BACKEND",
+    "vector_cache_mb": "RAG_VECTOR_CACHE_MB",
     "embed_model": "EMBED_MODEL",
     "embed_model_path": "EMBED_MODEL_PATH",
     "base_url": "LMSTUDIO_BASE_URL",
@@ -116,6 +123,8 @@ SETTING_VARIABLES = {
 # An explicitly blank host is kept, for the guard to refuse: falling back to the
 # default would hide that the operator meant to say something.
 _BLANK_COUNTS = "host"
+
+_SECRETS = ("RAG_AUTH_TOKEN", "LMSTUDIO_API_KEY")
 
 
 class Level(enum.IntEnum):
@@ -179,6 +188,21 @@ class Sources:
         else:
             where = given.origin if given else setting
         return ConfigError(f"{where}: {text}")
+
+    def exposed_secrets(self) -> tuple[str, ...]:
+        """Say so where others may read a ``.env`` that holds a secret."""
+        path = self.rag_dir / ".env"
+        held = [name for name in _SECRETS if self.dotenv.get(name, "").strip()]
+        try:
+            is_exposed = bool(path.stat().st_mode & 0o044)
+        except OSError:  # gone since it was read
+            is_exposed = False
+        if not held or not is_exposed:
+            return ()
+        return (
+            f"{path} holds {' and '.join(held)}, and other accounts may read it: "
+            f"chmod 600 {path}",
+        )
 
     def likely_slips(self) -> tuple[str, ...]:
         """Name the variables that nothing reads and that look like one that is."""

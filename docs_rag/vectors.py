@@ -1,12 +1,12 @@
 """
-Exact nearest neighbours by cosine, over the vectors that one snapshot holds.
+Nearest neighbours by cosine, over the vectors that one snapshot holds.
 
-Two engines with the same answers up to ties: sqlite-vec on disk for a single query,
-a resident matrix for a server. Neither approximates.
+What an engine is, and the one on disk: exact, and the measure of the other. The one
+in memory, for a server, is in ``resident``.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,14 +18,25 @@ from docs_rag.store import Store
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 
-# How many vectors are read from disk at a time while the matrix is filled.
+# How many vectors are read from disk at a time.
 _BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """Which engine answers, the memory its vectors take, and what to do about it."""
+
+    name: str
+    resident_bytes: int = 0
+    notice: str = ""
 
 
 class VectorEngine(Protocol):
     """Finds the live vectors of a space that are nearest to a query."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Which engine answers at present."""
 
     def nearest(
         self, store: Store, space: Space, query: Vectors, count: int
@@ -40,6 +51,9 @@ class VectorEngine(Protocol):
         self, store: Store, space: Space, query: Vectors, ids: Sequence[int]
     ) -> list[float]:
         """Return the cosine of each of these live vectors, which ascend."""
+
+    def state(self, store: Store, space: Space) -> EngineState:
+        """Say how the vectors of this snapshot are searched."""
 
 
 class DiskVectors:
@@ -60,83 +74,34 @@ class DiskVectors:
         matrix = from_bytes(b"".join(store.vectors(ids)), space.capacity.dimension)
         return _cosines(matrix, query)
 
-
-class ResidentVectors:
-    """
-    All live vectors in one float32 matrix: 4 x dimension bytes a vector.
-
-    Vectors never change under their id, so a new generation costs only the vectors
-    it added. Safe to share between threads.
-    """
-
-    name = "resident"
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._space = ("", -1)
-        self._generation = -1
-        self._ids = np.empty(0, dtype=np.int64)
-        self._matrix = np.empty((0, 0), dtype=np.float32)
-
-    def nearest(
-        self, store: Store, space: Space, query: Vectors, count: int
-    ) -> list[tuple[int, float]]:
+    def state(self, store: Store, space: Space) -> EngineState:
         """See ``VectorEngine``."""
-        ids, matrix = self._current(store, space)
-        if not len(ids) or count < 1:
-            return []
-        similarities = matrix @ query.astype(np.float32)
-        count = min(count, len(ids))
-        # Everything at or above the count-th value, so that ties are cut by id.
-        floor = np.partition(similarities, len(ids) - count)[len(ids) - count]
-        best = np.flatnonzero(similarities >= floor)
-        order = best[np.lexsort((ids[best], -similarities[best]))][:count]
-        return [(int(ids[i]), float(similarities[i])) for i in order]
-
-    def similarities(
-        self, store: Store, space: Space, query: Vectors, ids: Sequence[int]
-    ) -> list[float]:
-        """See ``VectorEngine``."""
-        known, matrix = self._current(store, space)
-        return _cosines(matrix[np.searchsorted(known, ids)], query)
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory that the matrix takes now."""
-        return int(self._matrix.nbytes)
-
-    def _current(self, store: Store, space: Space) -> tuple[Ids, Vectors]:
-        # Ids are unique in one build of the index: a full rebuild starts them anew.
-        wanted, generation = (store.build, space.id), store.generation
-        with self._lock:
-            if self._space != wanted:
-                self._ids = np.empty(0, dtype=np.int64)
-                self._matrix = np.empty((0, space.capacity.dimension), np.float32)
-            if (self._space, self._generation) != (wanted, generation):
-                self._load(store, space)
-                self._space, self._generation = wanted, generation
-            return self._ids, self._matrix
-
-    def _load(self, store: Store, space: Space) -> None:
-        ids = np.array(store.live_vector_ids(space.id), dtype=np.int64)
-        matrix = np.empty((len(ids), space.capacity.dimension), dtype=np.float32)
-        known = np.isin(ids, self._ids, assume_unique=True)
-        matrix[known] = self._matrix[np.searchsorted(self._ids, ids[known])]
-        fresh = np.flatnonzero(~known)
-        for start in range(0, len(fresh), _BATCH):
-            rows = fresh[start : start + _BATCH]
-            blobs = store.vectors([int(i) for i in ids[rows]])
-            matrix[rows] = from_bytes(b"".join(blobs), space.capacity.dimension)
-        self._ids, self._matrix = ids, matrix
+        return EngineState(self.name)
 
 
-def in_batches(store: Store, space: Space) -> Iterator[tuple[list[int], Vectors]]:
-    """Yield all live vectors once, with their ids, in bounded memory."""
-    ids = store.live_vector_ids(space.id)
+def live_batches(
+    store: Store, space: Space, after: int = 0
+) -> Iterator[tuple[Ids, Vectors]]:
+    """Yield the live vectors with ids above ``after``, ascending, in bounded memory."""
+    while rows := store.live_vectors(space.id, after, _BATCH):
+        yield _as_arrays(rows, space)
+        after = rows[-1][0]
+
+
+def live_batches_among(
+    store: Store, space: Space, ids: Sequence[int]
+) -> Iterator[tuple[Ids, Vectors]]:
+    """Yield those of the vectors with these ascending ids that are live."""
     for start in range(0, len(ids), _BATCH):
-        batch = ids[start : start + _BATCH]
-        blobs = b"".join(store.vectors(batch))
-        yield batch, from_bytes(blobs, space.capacity.dimension)
+        rows = store.live_vectors_among(space.id, ids[start : start + _BATCH])
+        if rows:
+            yield _as_arrays(rows, space)
+
+
+def _as_arrays(rows: Sequence[tuple[int, bytes]], space: Space) -> tuple[Ids, Vectors]:
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    blobs = b"".join(row[1] for row in rows)
+    return ids, from_bytes(blobs, space.capacity.dimension)
 
 
 def _cosines(matrix: Vectors, query: Vectors) -> list[float]:

@@ -27,8 +27,8 @@ from docs_rag.errors import (
 from docs_rag.indexer import index_corpus
 from docs_rag.locking import corpus_lock
 from docs_rag.records import Embedder, Purpose
+from docs_rag.resident import ResidentVectors
 from docs_rag.store import Store
-from docs_rag.vectors import ResidentVectors
 
 PAGES = {f"docs/{name}.md": f"# {name}\n\nOn {name}.\n" for name in ("fog", "ice")}
 

@@ -8,7 +8,8 @@ from helpers import Index, make_store, unit_vector
 
 from docs_rag.candidates import Candidates, Searcher
 from docs_rag.ranking import fuse
-from docs_rag.vectors import DiskVectors, ResidentVectors, VectorEngine
+from docs_rag.resident import ResidentVectors
+from docs_rag.vectors import DiskVectors, VectorEngine
 
 PAGES = {
     "docs/anchor.md": "Let go the anchor in mud. Set anchor_chain_metres first.",

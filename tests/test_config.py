@@ -490,6 +490,36 @@ def test_dotenv_may_choose_the_corpus(tmp_path: Path) -> None:
     assert load(tmp_path, "export RAG_CORPUS='demo' # ours").chosen().name == "demo"
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o600, 0o400])
+@pytest.mark.parametrize("name", ["RAG_AUTH_TOKEN", "LMSTUDIO_API_KEY", "RAG_PORT"])
+def test_a_secret_that_others_may_read_is_noticed(
+    tmp_path: Path, mode: int, name: str
+) -> None:
+    """A secret in a file of open mode is named with the command that closes it."""
+    (tmp_path / ".env").write_text(f"{name}=1234\n")
+    (tmp_path / ".env").chmod(mode)
+    notices = load(tmp_path).notices
+
+    assert bool(notices) == (name != "RAG_PORT" and mode not in (0o600, 0o400))
+    for notice in notices:
+        assert name in notice
+        assert f"chmod 600 {tmp_path / '.env'}" in notice
+        assert "1234" not in notice
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["RAG_PORT", "RAG_MCP_TRANSPORT", "RAG_EMBED_BACKEND", "RAG_VECTOR_CACHE_MB"],
+)
+def test_a_long_value_is_quoted_by_its_beginning(tmp_path: Path, variable: str) -> None:
+    """An error stays readable however long the value that it refuses."""
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, **{variable: "x" * 100_000})
+
+    assert "100,000 characters" in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
 def test_a_slip_in_a_name_is_noticed(tmp_path: Path) -> None:
     """A variable nobody reads, but nearly one that is read, is mentioned."""
     settings = load(

@@ -70,8 +70,10 @@ class Backed:
 
     def script(self, *words: str, **more: str) -> subprocess.CompletedProcess:
         """Run refresh.sh as cron would: no environment but what is given."""
-        command = str(tools.launcher(self.rag_dir / "bin" / "docs-rag"))
-        environ = {"DOCS_RAG": command, "RAG_DIR": str(self.rag_dir)}
+        environ = {
+            "DOCS_RAG": str(self.rag_dir / "bin" / "docs-rag"),
+            "RAG_DIR": str(self.rag_dir),
+        }
         environ |= {"RAG_EMBED_BACKEND": "stub"} | more
         return tools.shell("refresh.sh", *words, **environ)
 
@@ -96,6 +98,9 @@ def backed(tmp_path):
     rag_dir = tmp_path / "rag"
     entry = {"roots": ["docs"], "git_origin_repo": str(repository.checkout)}
     layouts.configure(rag_dir, {"lamps": entry})
+    # Written once: a program that some other thread's child still holds open for
+    # writing is "text file busy".
+    tools.launcher(rag_dir / "bin" / "docs-rag")
     return Backed(rag_dir, repository)
 
 

@@ -28,8 +28,9 @@ from docs_rag.records import (
     ModelIdentity,
     Purpose,
 )
+from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import MAX_QUERY_CHARS, Retriever, ask
-from docs_rag.vectors import DiskVectors, ResidentVectors
+from docs_rag.vectors import DiskVectors
 
 SHIP = {
     "docs/anchor.md": (

@@ -13,6 +13,7 @@ SAMPLES = {
     "RAG_PORT": "9",
     "RAG_MCP_TRANSPORT": "sse",
     "RAG_EMBED_BACKEND": "stub",
+    "RAG_VECTOR_CACHE_MB": "64",
     "RAG_TRACE_CONTENT": "1",
     "LMSTUDIO_BASE_URL": "http://h/v1",
 }
