@@ -714,6 +714,8 @@ def test_a_python_without_the_packages_is_told_so(door):
     assert done.returncode == 2
     assert "is not installed for" in done.stderr
     assert "pip install" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_question_of_binding_needs_no_package():
@@ -729,8 +731,6 @@ def test_the_question_of_binding_needs_no_package():
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "127.0.0.1" in done.stdout
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_question_needs_no_quotes(project, capsys):
