@@ -25,9 +25,9 @@ from eval.bench.synthetic import queries, write_markdown
 from eval.bench.throughput import make_corpus
 
 # Pages have ten passages on average.
-FILES, QUICK_FILES = 10_000, 200
+FILES, QUICK_FILES = 10_000, 100
 CLIENTS = 8
-IDLE_SECONDS, QUICK_IDLE_SECONDS = 20.0, 3.0
+IDLE_SECONDS, QUICK_IDLE_SECONDS = 20.0, 2.0
 # A run is bounded, whatever becomes of the indexer.
 GIVE_UP_SECONDS = 900.0
 SHARE = 10

@@ -17,7 +17,7 @@ from eval.bench.figures import Bench, Figure, Section
 from eval.bench.synthetic import write_markdown
 from eval.bench.throughput import make_corpus
 
-FILES, QUICK_FILES = 10_000, 300
+FILES, QUICK_FILES = 10_000, 100
 GOAL = 2.0
 BASELINE = "stat, read and sha256 of the same files"
 

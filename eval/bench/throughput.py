@@ -140,7 +140,7 @@ def drivings(bench: Bench, source: Path) -> Table:
     embedder.embed(["load"], Purpose.PASSAGE)
     recorder = Recorder(embedder)
     index_anew(make_corpus(bench.work / "throughput", source), recorder)
-    texts = recorder.texts if bench.is_full else recorder.texts[:200]
+    texts = recorder.texts if bench.is_full else recorder.texts[:60]
     cores = usable_cores()
     with ProcessPoolExecutor(
         cores, mp_context=get_context("spawn"), initializer=load_in_process
