@@ -21,6 +21,9 @@ from docs_rag.vectors import to_bytes
 # Texts that are embedded, and then committed, together: a killed run loses what is
 # with the model and what was not committed yet, two batches at most.
 BATCH_TEXTS = 32
+# How long a run that fails or is interrupted waits for the batch with the model: a
+# local one is done by then, and native code is not surprised by the end of Python.
+_GRACE_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -42,6 +45,13 @@ class Feed:
         self._tally = tally
         self._waiting: dict[bytes, str] = {}
         self._batch: _Batch | None = None
+
+    def __enter__(self) -> "Feed":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._batch is not None:
+            self._batch.leave()
 
     def add(self, prepared: Iterable[Prepared]) -> int:
         """
@@ -99,6 +109,10 @@ class _Batch:
         # A daemon: an interrupted run does not wait for an endpoint to answer.
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._thread.start()
+
+    def leave(self) -> None:
+        """Let the model come to an end, but not for long, and hear nothing of it."""
+        self._thread.join(_GRACE_SECONDS)
 
     def wait(self) -> None:
         """Return when the model is done; raise what it raised."""

@@ -133,9 +133,9 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
         capacity = run.embedder.probe()
         with store.transaction():
             space = store.add_space(run.embedder.identity, capacity)
-    feed = Feed(run.embedder, store, space, run.tally)
-    kept = _embed(run, space, steps, feed)
-    _write(run, store, space, steps, feed, kept)
+    with Feed(run.embedder, store, space, run.tally) as feed:
+        kept = _embed(run, space, steps, feed)
+        _write(run, store, space, steps, feed, kept)
     _finish(run, store, space, steps, indexed)
     return _report(
         run,

@@ -155,17 +155,37 @@ def test_a_refused_text_is_noted_and_the_others_stay(
     assert model.seen == ["good", "fine"]
 
 
+def test_a_run_that_ends_in_between_lets_the_model_finish(
+    store: Store, space: Space
+) -> None:
+    """Native code is never surprised by the end of Python, if it is done soon."""
+    may_end, ended = threading.Event(), threading.Event()
+
+    def take_time(texts: Sequence[str]) -> None:
+        may_end.wait(0.2)
+        ended.set()
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Feed(Model(take_time), store, space, Tally()) as feed,
+    ):
+        feed.add([batch("first")])
+        raise KeyboardInterrupt
+
+    assert ended.is_set()
+
+
 def test_an_interrupt_does_not_wait_for_the_model(tmp_path: Path) -> None:
     """Ctrl-C ends a run at once, however long an endpoint takes to answer."""
     make_corpus(tmp_path, {"docs/a.md": "# A\n\nText.\n"})
     code = (
-        "import sys, time\n"
+        "import os, sys, time\n"
         "from docs_rag.config import load_settings\n"
         "from docs_rag.embedding import StubEmbedder\n"
         "from docs_rag.indexer import index_corpus\n"
         "class Slow(StubEmbedder):\n"
         "    def embed(self, texts, purpose):\n"
-        "        print('asked', flush=True)\n"
+        "        os.write(1, b'asked\\n')\n"
         "        time.sleep(600)\n"
         "environ = {'RAG_DIR': sys.argv[1], 'RAG_CORPUS': 'demo'}\n"
         "try: index_corpus(load_settings(environ).chosen(), Slow())\n"
