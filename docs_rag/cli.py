@@ -7,6 +7,7 @@ trace commands start at once.
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -47,8 +48,7 @@ def _insist_on_utf8() -> None:
     a run from there would take other files for the corpus than a run from a shell.
     """
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
-        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
-        os.execv(sys.executable, command)
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _guarded(words: Sequence[str]) -> int:
@@ -116,9 +116,8 @@ def _say(line: str) -> None:
 
 
 def _print_json(value: object) -> None:
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    is_unicode = encoding.lower().startswith("utf")
-    print(json.dumps(value, ensure_ascii=not is_unicode, indent=2))
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+    print(json.dumps(value, ensure_ascii=not encoding.startswith("utf"), indent=2))
 
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
@@ -142,8 +141,7 @@ def _init(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     proposal = propose(Path(arguments.directory), arguments.name)
     print(json.dumps({proposal.name: proposal.config}, ensure_ascii=False, indent=2))
-    for reason in proposal.reasons:
-        print(f"- {reason}")
+    print(*(f"- {reason}" for reason in proposal.reasons), sep="\n")
     if arguments.dry_run:
         print(f"dry run: {settings.config_path} was not written")
         return EXIT_DONE
@@ -178,12 +176,11 @@ def _query(arguments: argparse.Namespace) -> int:
     from docs_rag.service import CallContext, open_service
     from docs_rag.tracing import Caller
 
-    max_chars = arguments.max_chars
     question = ask(
         _query_text(arguments),
         arguments.k,
         [_as_utf8(phrasing) for phrasing in arguments.also],
-        DEFAULT_MAX_CHARS if max_chars is None else max_chars,
+        DEFAULT_MAX_CHARS if arguments.max_chars is None else arguments.max_chars,
     )
     service = open_service(_settings(arguments), resident=False)
     try:
@@ -245,8 +242,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     # One line a request is the guard's; the SDK's own say less and say it twice.
     for name in ("mcp", "sse_starlette", "httpx", "httpx2", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # The protocol's models are most of a start, and none of them is ever garbage.
+    gc.disable()
     from docs_rag.serve import run
 
+    gc.freeze()
+    gc.enable()
     settings = _settings(arguments)
 
     def announce(url: str) -> None:
@@ -289,8 +290,7 @@ def _probe(arguments: argparse.Namespace) -> int:
         f"chunks, generation {status['generation']}, indexed at {status['indexed_at']}"
     )
     steps = ", ".join(f"{name} {ms} ms" for name, ms in report.milliseconds.items())
-    print(f"took: {steps}")
-    print(f"\n{report.text}")
+    print(f"took: {steps}\n\n{report.text}")
     return EXIT_DONE
 
 

@@ -167,8 +167,8 @@ def _answered(record: CallRecord, answer: Answer) -> CallRecord:
 _shared_embedder = functools.cache(build_embedder)
 
 
-def embedder_for(settings: Settings) -> Embedder:
-    """Return the embedder that the settings name."""
+def embedder_for(settings: Settings, *, for_one_question: bool = False) -> Embedder:
+    """Return the embedder that the settings name; see ``EmbedderSpec``."""
     return _shared_embedder(
         EmbedderSpec(
             backend=settings.backend.value,
@@ -176,6 +176,7 @@ def embedder_for(settings: Settings) -> Embedder:
             model_path=settings.embed_model_path,
             base_url=settings.base_url,
             api_key=settings.api_key,
+            for_one_question=for_one_question,
         )
     )
 
@@ -188,7 +189,7 @@ def open_service(settings: Settings, *, resident: bool) -> Service:
     it is looked for at each call.
     """
     corpus = settings.chosen()
-    embedder = embedder_for(settings)
+    embedder = embedder_for(settings, for_one_question=not resident)
     retriever = Retriever(
         corpus.name,
         corpus.directory,

@@ -90,7 +90,7 @@ def make_stored(
 
 def make_document(path: str = "docs/a.md", text: str = "Turn it on.") -> Document:
     size = len(text.encode())
-    return Document(path, Path("/corpus") / path, size, 1, sha256(text))
+    return Document(path, Path("/corpus"), size, 1, sha256(text))
 
 
 def make_indexed(
