@@ -20,7 +20,7 @@ from docs_rag.records import Answer, CorpusStatus, Embedder
 from docs_rag.retrieval import Question, Retriever
 from docs_rag.schema import StoredFile
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter
-from docs_rag.vectors import DiskVectors, ResidentVectors
+from docs_rag.vectors import DiskVectors, ResidentVectors, VectorEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,11 @@ def embedder_for(settings: Settings) -> Embedder:
     )
 
 
+def engine_for(settings: Settings, *, resident: bool) -> VectorEngine:
+    """Return the vector engine: ``resident`` in memory, for a server."""
+    return ResidentVectors() if resident else DiskVectors()
+
+
 def open_service(settings: Settings, *, resident: bool) -> Service:
     """
     Open the chosen corpus; ``resident`` keeps its vectors in memory, for a server.
@@ -193,7 +198,7 @@ def open_service(settings: Settings, *, resident: bool) -> Service:
         corpus.directory,
         corpus.index_path,
         embedder,
-        ResidentVectors() if resident else DiskVectors(),
+        engine_for(settings, resident=resident),
     )
     traces = TraceWriter(
         settings.trace_dir, corpus.name, content=settings.trace_content
