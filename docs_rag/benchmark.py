@@ -68,7 +68,8 @@ class Measured:
     """
     What questions cost on one index.
 
-    ``stages`` are parts of ``retrieve``, with ``total`` for the whole; ``engine`` is
+    ``stages`` are parts of ``retrieve``, ``text`` the full-text ones together and
+    ``total`` the whole; ``engine`` is
     the vector engine alone, ``baselines`` the same task done exactly. ``recall`` is
     that of the engine's first ten against exact ones, None where are no vectors.
     """
@@ -87,7 +88,7 @@ class Measured:
     recall: float | None
 
 
-def measure(
+def measure_queries(
     target: Target,
     questions: Sequence[str],
     repeats: int,
@@ -152,14 +153,16 @@ def _stages(
                 for rows in zip(*passes, strict=True)
             ]
         )
-        for stage in (*STAGES, "other", "total")
+        for stage in (*STAGES, "other", "text", "total")
     }
 
 
 def _row(facts: Mapping[str, object]) -> dict[str, float]:
     row = {stage: _number(facts.get(f"{stage}_ms")) for stage in STAGES}
     total = _number(facts.get("total_ms"))
-    return {**row, "other": max(0.0, total - sum(row.values())), "total": total}
+    other = max(0.0, total - sum(row.values()))
+    text = row["words"] + row["trigrams"]
+    return {**row, "other": other, "text": text, "total": total}
 
 
 def _number(value: object) -> float:

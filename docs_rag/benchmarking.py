@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from docs_rag import __version__
-from docs_rag.benchmark import RECALL_DEPTH, Measured, Spread, Target, measure
+from docs_rag.benchmark import RECALL_DEPTH, Measured, Spread, Target, measure_queries
 from docs_rag.cases import read_golden
 from docs_rag.config import Settings
 from docs_rag.errors import EXIT_DONE, ConfigError, IndexMissingError
@@ -55,7 +55,7 @@ def bench(
         embedder_for(settings),
         engine_for(settings, resident=True),
     )
-    measured = measure(target, questions, arguments.repeats, say)
+    measured = measure_queries(target, questions, arguments.repeats, say)
     load = round(os.getloadavg()[0], 2)
     if arguments.json:
         facts = {"version": __version__, "load_average": load}
@@ -126,7 +126,7 @@ def as_text(measured: Measured, load: float) -> str:
         f"{measured.warm_up_seconds:.1f} s; load average {load}",
         "",
         f"{'stage of retrieve':20}{'p50 ms':>10}{'p95 ms':>10}",
-        *_rows(list(measured.stages.items())),
+        *_rows([row for row in measured.stages.items() if row[0] != "text"]),
     ]
     if measured.engine is None:
         lines += ["", "vectors: none in force, so nothing to compare"]
