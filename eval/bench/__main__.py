@@ -82,8 +82,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help=f"parts to measure, of {', '.join(SECTIONS)} (default: all)",
     )
-    parser.add_argument("--json", metavar="OUT", help="everything; - for stdout")
-    parser.add_argument("--markdown", metavar="OUT", help="a report; - for stdout")
+    for name, what in (("--json", "everything"), ("--markdown", "a report")):
+        parser.add_argument(
+            name, type=_target, metavar="OUT", help=f"{what}; - for stdout"
+        )
     parser.add_argument(
         "--work",
         type=Path,
@@ -104,6 +106,15 @@ def _names(text: str) -> tuple[str, ...]:
             f"{', '.join(unknown)} is unknown: use {', '.join(SECTIONS)}"
         )
     return names
+
+
+def _target(text: str) -> str:
+    """Refuse before the run what could not be written after it."""
+    if text != "-" and not os.access(Path(text).resolve().parent, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text}: its folder does not exist or is not writable"
+        )
+    return text
 
 
 def _count(text: str) -> int:

@@ -96,10 +96,11 @@ def _line(
     dots = [
         f'<circle class="c{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in at
     ]
+    lead = f"M{x:.1f} {y:.1f}L{x + 14:.1f} {label_y:.1f}"
     return [
         f'<path class="line s{colour}" d="{path}"/>',
         *dots,
-        f'<path class="lead s{colour}" d="M{x:.1f} {y:.1f}L{x + 14:.1f} {label_y:.1f}"/>',
+        f'<path class="lead s{colour}" d="{lead}"/>',
         f'<text class="c{colour}" x="{x + 18:.1f}" y="{label_y + 4:.1f}">'
         f"{html.escape(name)}</text>",
     ]

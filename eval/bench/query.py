@@ -8,6 +8,7 @@ Each size in a process of its own, with the engine and the retrieve path of a se
 import dataclasses
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def section(rows: list[dict[str, Any]], model: dict[str, float]) -> Section:
         notes=(
             "Synthetic corpus (eval/bench/synthetic.py). Vectors of questions are "
             "given, so embedding is no part of the times by size: it does not depend "
-            "on the corpus and has its own row. Every hit's file is looked for on disk.",
+            "on the corpus and has its own row. Each hit's file is looked for on disk.",
             "Baselines search the same vectors for as many neighbours, on one thread: "
             "sqlite-vec is `vec_distance_cosine` over the index's own table, vec0 "
             "its virtual table, numpy a product with all vectors in float32.",
@@ -169,35 +170,38 @@ def _measure_size(place: Filled, count: int, repeats: int) -> dict[str, Any]:
     return found
 
 
+def bare_table(place: Filled, folder: Path) -> apsw.Connection:
+    """Return sqlite-vec's virtual table ``bare`` with the vectors of an index."""
+    connection = apsw.Connection(str(folder / "vec0.sqlite"))
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    with Store(place.index_path) as store, store.snapshot():
+        space = store.space(SyntheticEmbedder().identity.fingerprint)
+        if space is None:
+            raise LookupError(f"{place.index_path} has no space")
+        connection.execute(
+            "CREATE VIRTUAL TABLE bare USING vec0(vector "
+            f"float[{space.capacity.dimension}] distance_metric=cosine)"
+        )
+        for ids, matrix in in_batches(store, space):
+            with connection:
+                connection.executemany(
+                    "INSERT INTO bare(rowid, vector) VALUES(?, ?)",
+                    zip(ids, map(to_bytes, matrix), strict=True),
+                )
+    return connection
+
+
 def _bare(place: Filled, rows: list[bytes], repeats: int) -> dict[str, Any]:
     """Time sqlite-vec's virtual table over the same vectors."""
+    ask = "SELECT rowid FROM bare WHERE vector MATCH ? AND k = ? ORDER BY distance"
     with tempfile.TemporaryDirectory() as folder:
-        connection = apsw.Connection(str(Path(folder) / "vec0.sqlite"))
-        connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
-        with Store(place.index_path) as store, store.snapshot():
-            space = store.space(SyntheticEmbedder().identity.fingerprint)
-            if space is None:
-                raise LookupError(f"{place.index_path} has no space")
-            connection.execute(
-                "CREATE VIRTUAL TABLE bare USING vec0(vector "
-                f"float[{space.capacity.dimension}] distance_metric=cosine)"
-            )
-            for ids, matrix in in_batches(store, space):
-                with connection:
-                    connection.executemany(
-                        "INSERT INTO bare(rowid, vector) VALUES(?, ?)",
-                        zip(ids, map(to_bytes, matrix), strict=True),
-                    )
-        ask = "SELECT rowid FROM bare WHERE vector MATCH ? AND k = ? ORDER BY distance"
-        times = [
-            1000
-            * median_seconds(
-                lambda row=row: connection.execute(ask, (row, _NEAREST)).fetchall(),
-                repeats,
-            )
-            for row in rows
-        ]
+        connection = bare_table(place, Path(folder))
+
+        def one(row: bytes) -> object:
+            return connection.execute(ask, (row, _NEAREST)).fetchall()
+
+        times = [1000 * median_seconds(partial(one, row), repeats) for row in rows]
         connection.close()
     return _as_spread(times)
 
@@ -211,15 +215,8 @@ def _measure_model(count: int, repeats: int) -> dict[str, Any]:
     embedder = BuiltinEmbedder()
     texts = [one.text for one in queries(count, 10_000)]
     embedder.embed(texts[:1], Purpose.QUERY)
-    return _as_spread(
-        [
-            1000
-            * median_seconds(
-                lambda text=text: embedder.embed([text], Purpose.QUERY), repeats
-            )
-            for text in texts
-        ]
-    )
+    asked = [partial(embedder.embed, [text], Purpose.QUERY) for text in texts]
+    return _as_spread([1000 * median_seconds(one, repeats) for one in asked])
 
 
 def _child(words: list[str]) -> None:

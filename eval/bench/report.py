@@ -48,8 +48,8 @@ def as_markdown(
         "",
         f"`{command}`",
         "",
-        "Each ratio is to a baseline that was timed in the same run; an absolute time is "
-        "of this machine and of this hour.",
+        "Each ratio is to a baseline that was timed in the same run; an absolute time "
+        "is of this machine and of this hour.",
         "",
         *_table(("machine", ""), [(_plain(k), _plain(v)) for k, v in machine.items()]),
         "",
