@@ -98,7 +98,7 @@ def measure(bench: Bench) -> Section:
         ),
         notes=(
             "Page found: how often the page that a question was made from is among the "
-            f"first {_DEPTH}. Recall is of exact search over the same vectors. docs-rag, "
+            f"first {_DEPTH}. Recall is of exact search of the same vectors. docs-rag, "
             "numpy and sqlite-vec work on one thread, others as they come; `grep -r` "
             "looks for files with any of the question's content words, ranks nothing, "
             "and starts a process each time.",
