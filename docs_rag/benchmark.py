@@ -72,6 +72,7 @@ class Measured:
     ``total`` the whole; ``engine`` is
     the vector engine alone, ``baselines`` the same task done exactly. ``recall`` is
     that of the engine's first ten against exact ones, None where are no vectors.
+    ``per_question`` has the milliseconds of each stage in the order of questions.
     """
 
     corpus: str
@@ -83,6 +84,7 @@ class Measured:
     repeats: int
     warm_up_seconds: float
     stages: Mapping[str, Spread]
+    per_question: tuple[Mapping[str, float], ...]
     engine: Spread | None
     baselines: Mapping[str, Spread]
     recall: float | None
@@ -107,7 +109,7 @@ def measure_queries(
         retriever.warm_up()
         warm_up_seconds = time.perf_counter() - started
         say(f"{target.corpus}: ready after {warm_up_seconds:.1f} s")
-        stages = _stages(retriever, questions, repeats)
+        per_question = _per_question(retriever, questions, repeats)
     finally:
         retriever.close()
     say(f"{target.corpus}: asked {len(questions)} questions")
@@ -128,16 +130,17 @@ def measure_queries(
         questions=len(questions),
         repeats=repeats,
         warm_up_seconds=round(warm_up_seconds, 3),
-        stages=stages,
+        stages=_stages(per_question),
+        per_question=per_question,
         engine=found.engine,
         baselines=found.baselines,
         recall=found.recall,
     )
 
 
-def _stages(
+def _per_question(
     retriever: Retriever, questions: Sequence[str], repeats: int
-) -> dict[str, Spread]:
+) -> tuple[dict[str, float], ...]:
     """Time ``retrieve``: of each question the median over its repeats counts."""
     asked = [ask(query) for query in questions]
     # All of them, then all again: a question that is repeated at once finds its pages
@@ -146,15 +149,17 @@ def _stages(
         [_row(retriever.retrieve(question).facts) for question in asked]
         for _ in range(repeats)
     ]
-    return {
-        stage: _spread(
-            [
-                statistics.median(row[stage] for row in rows)
-                for rows in zip(*passes, strict=True)
-            ]
-        )
-        for stage in (*STAGES, "other", "text", "total")
-    }
+    return tuple(
+        {
+            stage: round(statistics.median(row[stage] for row in rows), 3)
+            for stage in (*STAGES, "other", "text", "total")
+        }
+        for rows in zip(*passes, strict=True)
+    )
+
+
+def _stages(rows: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    return {stage: spread_of([row[stage] for row in rows]) for stage in rows[0]}
 
 
 def _row(facts: Mapping[str, object]) -> dict[str, float]:
@@ -169,7 +174,8 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _spread(times: Sequence[float]) -> Spread:
+def spread_of(times: Sequence[float]) -> Spread:
+    """Return what half, and nineteen in twenty, of these milliseconds are within."""
     return Spread(
         p50_ms=round(percentile(times, 0.5), 3),
         p95_ms=round(percentile(times, 0.95), 3),
@@ -218,8 +224,8 @@ def _compare(
             recalls.append(recall(found, exact))
     return _Comparison(
         vectors=count,
-        engine=_spread(times.pop("engine")),
-        baselines={name: _spread(taken) for name, taken in times.items() if taken},
+        engine=spread_of(times.pop("engine")),
+        baselines={name: spread_of(taken) for name, taken in times.items() if taken},
         recall=round(mean(recalls), 4),
     )
 
