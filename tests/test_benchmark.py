@@ -117,7 +117,7 @@ def test_questions_from_a_file(tmp_path):
         with pytest.raises(DocsRagError, match=str(bad)):
             read_questions(bad)
     golden.write_text('{"id": 1}\n')
-    with pytest.raises(DocsRagError, match="b.jsonl:1"):
+    with pytest.raises(DocsRagError, match=r"b\.jsonl:1"):
         read_questions(golden)
 
 

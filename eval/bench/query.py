@@ -98,7 +98,7 @@ def section(rows: list[dict[str, Any]], model: dict[str, float]) -> Section:
             "Synthetic corpus (eval/bench/synthetic.py). Vectors of questions are "
             "given, so embedding is no part of the times by size: it does not depend "
             "on the corpus and has its own row. Each hit's file is looked for on disk.",
-            "An identifier, or a misspelt word, is what the trigram index is asked for; "
+            "An identifier, or a misspelt word, is what trigrams are asked for; "
             "no other question reaches it.",
             "Baselines search the same vectors for as many neighbours, on one thread: "
             "sqlite-vec is `vec_distance_cosine` over the index's own table, vec0 "
