@@ -302,7 +302,7 @@ def test_json_can_go_to_standard_output(monkeypatch, tmp_path, capsys):
 
     def measured(name, bench):
         if name == "size":
-            raise bench_main.ChildError("no disk")
+            raise OSError("no disk")
         return section
 
     monkeypatch.setattr(bench_main, "_measured", measured)
@@ -312,4 +312,7 @@ def test_json_can_go_to_standard_output(monkeypatch, tmp_path, capsys):
     assert json.loads(seen.out)["sections"][0]["title"] == "Part"
     assert "MISSED: slow" in seen.err
     assert bench_main.main([*words, "query,size"]) == 1
-    assert "size failed: no disk" in capsys.readouterr().err
+    seen = capsys.readouterr()
+    assert "size failed: OSError: no disk" in seen.err
+    part, lost = json.loads(seen.out)["sections"]
+    assert part["title"] == "Part" and "no disk" in lost["notes"][0]

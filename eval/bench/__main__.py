@@ -18,7 +18,7 @@ from pathlib import Path
 from eval.bench.chart import log_chart
 from eval.bench.figures import Bench, Section
 from eval.bench.machine import describe
-from eval.bench.processes import ROOT, ChildError, say
+from eval.bench.processes import ROOT, say
 from eval.bench.query import GROWTH
 from eval.bench.report import as_json, as_markdown, find_table, missed
 
@@ -60,8 +60,11 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"== {name}")
         try:
             sections.append(_measured(name, bench))
-        except ChildError as error:
-            say(f"{name} failed: {error}")
+        except Exception as error:
+            # What took an hour before it is not thrown away for one part.
+            problem = f"{type(error).__name__}: {error}"
+            say(f"{name} failed: {problem}")
+            sections.append(Section(name, notes=(f"Not measured: {problem}",)))
             failed.append(name)
         say(f"== {name}: {time.monotonic() - started:.0f} s")
     for figure in missed(sections):
