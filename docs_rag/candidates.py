@@ -82,15 +82,16 @@ class Searcher:
             for i, chunk in chunks.items()
         }
         found = self._worths(signals)
+        lists = self._lists(signals, found, chunks, lexical, substrings, count)
+        evidence = self.evidence(terms, lexical, vector, _best(bodies), _best(headings))
+        clock.lap("fuse")
         return Candidates(
-            lists=self._lists(signals, found, chunks, lexical, substrings, count),
+            lists=lists,
             chunks=chunks,
             similarities=bodies,
             signals=signals,
             worths=found,
-            evidence=self.evidence(
-                terms, lexical, vector, _best(bodies), _best(headings)
-            ),
+            evidence=evidence,
             terms=terms,
             milliseconds=clock.laps,
             exhausted=len(near) < count and len(lexical.words) < count,

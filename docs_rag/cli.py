@@ -20,7 +20,6 @@ from docs_rag.errors import (
     EXIT_REFUSED,
     EXIT_USAGE,
     DocsRagError,
-    QueryError,
 )
 
 if TYPE_CHECKING:
@@ -116,8 +115,9 @@ def _say(line: str) -> None:
 
 
 def _print_json(value: object) -> None:
-    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-    print(json.dumps(value, ensure_ascii=not encoding.startswith("utf"), indent=2))
+    from docs_rag.rendering import json_for
+
+    print(json_for(sys.stdout, value))
 
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
@@ -170,67 +170,21 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    from docs_rag.explaintext import explanation_as_text
-    from docs_rag.rendering import answer_as_json, answer_as_text
-    from docs_rag.retrieval import DEFAULT_MAX_CHARS, ask
-    from docs_rag.service import CallContext, open_service
-    from docs_rag.tracing import Caller
+    from docs_rag.asking import query
 
-    question = ask(
-        _query_text(arguments),
-        arguments.k,
-        [_as_utf8(phrasing) for phrasing in arguments.also],
-        DEFAULT_MAX_CHARS if arguments.max_chars is None else arguments.max_chars,
-    )
-    service = open_service(_settings(arguments), resident=False)
-    try:
-        answer = service.retrieve(
-            question,
-            CallContext(Caller.CLI),
-            even_if_none=arguments.all,
-            explain=arguments.explain,
-        )
-    finally:
-        service.close()
-    if arguments.json:
-        told = answer.explanation
-        explain = {} if told is None else {"explain": answer.facts | told}
-        _print_json(answer_as_json(answer) | explain)
-        return EXIT_DONE
-    print(answer_as_text(answer))
-    if answer.explanation is not None:
-        print(f"\nexplain:\n{explanation_as_text(answer)}")
-    return EXIT_DONE
-
-
-def _query_text(arguments: argparse.Namespace) -> str:
-    if arguments.query:
-        return _as_utf8(" ".join(arguments.query))
-    if sys.stdin is None or sys.stdin.isatty():
-        raise QueryError('no question: give it as an argument, docs-rag query "..."')
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
-
-
-def _as_utf8(word: str) -> str:
-    """Return an argument with the bytes that are not UTF-8 replaced."""
-    return os.fsencode(word).decode("utf-8", "replace")
+    return query(arguments, _settings(arguments), sys.stdin, sys.stdout)
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from docs_rag.rendering import status_as_json, status_as_text
-    from docs_rag.service import CallContext, open_service
-    from docs_rag.tracing import Caller
+    from docs_rag.asking import show_status
 
-    service = open_service(_settings(arguments), resident=False)
-    try:
-        status = service.status(CallContext(Caller.CLI))
-    finally:
-        service.close()
-    if arguments.json:
-        _print_json(status_as_json(status))
-    else:
-        print(status_as_text(status))
-    return EXIT_DONE
+    return show_status(arguments, _settings(arguments), sys.stdout)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from docs_rag.benchmarking import bench
+
+    return bench(arguments, _settings(arguments), sys.stdout, sys.stderr)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -396,5 +350,6 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "scope": _scope,
     "golden": _golden,
     "eval": _eval,
+    "bench": _bench,
     **dict.fromkeys(("index", "refresh", "snapshot", "restore", "doctor"), _operate),
 }

@@ -21,7 +21,7 @@ from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Question, Retriever
 from docs_rag.schema import StoredFile
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter
-from docs_rag.vectors import DiskVectors
+from docs_rag.vectors import DiskVectors, VectorEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,13 @@ def embedder_for(settings: Settings, *, for_one_question: bool = False) -> Embed
     )
 
 
+def engine_for(settings: Settings, *, resident: bool) -> VectorEngine:
+    """Return the vector engine: ``resident`` in memory, for a server."""
+    if resident:
+        return ResidentVectors(settings.vector_cache_mb * 1024 * 1024)
+    return DiskVectors()
+
+
 def open_service(settings: Settings, *, resident: bool) -> Service:
     """
     Open the chosen corpus; ``resident`` keeps its vectors in memory, for a server.
@@ -195,11 +202,7 @@ def open_service(settings: Settings, *, resident: bool) -> Service:
         corpus.directory,
         corpus.index_path,
         embedder,
-        (
-            ResidentVectors(settings.vector_cache_mb * 1024 * 1024)
-            if resident
-            else DiskVectors()
-        ),
+        engine_for(settings, resident=resident),
     )
     traces = TraceWriter(
         settings.trace_dir, corpus.name, content=settings.trace_content
