@@ -19,6 +19,7 @@ from docs_rag.config import Corpus
 from docs_rag.corpus import scan
 from docs_rag.errors import ConfigError, IndexMissingError
 from docs_rag.feeding import BATCH_TEXTS, Feed, Tally
+from docs_rag.keeping import Kept
 from docs_rag.locking import corpus_lock
 from docs_rag.planning import Plan, plan, refuse_shrink
 from docs_rag.preparing import Prepared, entries, prepare, recipe
@@ -29,9 +30,6 @@ from docs_rag.swapping import discard, swap_in, what_is_live
 
 # Files whose rows change in one transaction, and one generation.
 _GROUP_FILES = 64
-# Cut documents are kept from the embedding pass for the writing pass up to this
-# much text; those beyond it are cut again, so memory does not grow with the corpus.
-_KEPT_CHARS = 32_000_000
 # Vectors that no chunk uses any more are kept for a branch switch and back: as many
 # as are in use, and at least this many.
 _MIN_SPARE_VECTORS = 2_000
@@ -217,17 +215,14 @@ def _rebuild(run: _Run) -> IndexReport:
 # -- embedding and writing --------------------------------------------------------
 
 
-def _embed(run: _Run, space: Space, steps: Plan, feed: Feed) -> dict[str, Prepared]:
+def _embed(run: _Run, space: Space, steps: Plan, feed: Feed) -> Kept:
     """Embed every missing text; return as many cut documents as may be kept."""
-    kept: dict[str, Prepared] = {}
-    kept_chars = 0
+    kept = Kept()
     waiting: list[Prepared] = []
     for done, path in enumerate(steps.written, start=1):
         for prepared in _prepare(run, space, path):
             waiting.append(prepared)
-            if kept_chars < _KEPT_CHARS:
-                kept[path] = prepared
-                kept_chars += prepared.char_count
+            kept.put(path, prepared)
         if sum(len(p.texts) for p in waiting) >= BATCH_TEXTS:
             run.tally.reused += feed.add(waiting)
             waiting = []
@@ -251,7 +246,7 @@ def _write(
     space: Space,
     steps: Plan,
     feed: Feed,
-    kept: dict[str, Prepared],
+    kept: Kept,
 ) -> None:
     """Write file after file, a group at a time; old rows leave as new ones arrive."""
     moved_from = {new: old for old, new in steps.renamed}
@@ -259,11 +254,7 @@ def _write(
     for start in range(0, len(paths), _GROUP_FILES):
         group = paths[start : start + _GROUP_FILES]
         prepared = [
-            one
-            for path in group
-            for one in (
-                [kept.pop(path)] if path in kept else _prepare(run, space, path)
-            )
+            one for path in group for one in _kept_or_prepared(run, space, path, kept)
         ]
         # Finds work only where a file changed between the two passes.
         feed.add(prepared)
@@ -287,6 +278,16 @@ def _write(
             store.set_meta(unfinished=len(paths) - start - len(group))
             store.advance()
         run.progress("writing", start + len(group), len(paths))
+
+
+def _kept_or_prepared(
+    run: _Run, space: Space, path: str, kept: Kept
+) -> Iterator[Prepared]:
+    prepared = kept.take(path)
+    if prepared is None:
+        yield from _prepare(run, space, path)
+    else:
+        yield prepared
 
 
 def _failure(run: _Run, prepared: Prepared) -> str | None:

@@ -47,11 +47,6 @@ class Prepared:
         headings = filter(None, self.headings)
         return {digest_of(text): text for text in (*windows, *headings)}
 
-    @property
-    def char_count(self) -> int:
-        """Roughly how much memory this takes."""
-        return sum(len(text) for texts in self.windows for text in texts)
-
 
 def recipe(trigram: bool = True) -> str:
     """Name how files are cut and folded today; another name means cut them anew."""

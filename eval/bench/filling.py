@@ -242,7 +242,7 @@ def prepared_page(one: Page) -> Prepared:
     data = one.text.encode()
     document = Document(
         path=one.path,
-        absolute=Path(one.path),
+        root=Path(),
         size_bytes=len(data),
         mtime_ns=_WRITTEN,
         sha256=hashlib.sha256(data).hexdigest(),

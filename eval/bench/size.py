@@ -107,9 +107,7 @@ def _index_tree(files: int, *, trigram: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_markdown(Path(folder) / "corpus", files)
         corpus = load_settings(lay_out(Path(folder))).chosen()
-        # The test for the field goes when it is there.
-        if not trigram and hasattr(corpus, "trigram"):
-            corpus = dataclasses.replace(corpus, trigram=False)
+        corpus = dataclasses.replace(corpus, trigram=trigram)
         index_corpus(corpus, SyntheticEmbedder())
         return by_table(corpus.index_path)
 

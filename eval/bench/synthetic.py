@@ -19,10 +19,10 @@ fastapi's documentation, 1,988), of which these were measured:
   (Heaps' exponent .45, .60); passages of a page (12, 13), characters of a passage.
 
 Not matched: the handful of coordinates in which the real model hardly varies, pages
-that are copies of each other, other languages; a third of the vocabulary, and not half,
-is in one passage alone, and there is twice as much of it as of one subject. Areas of
-about 64 pages share words and a direction, so a larger corpus is about more things and
-not more about one.
+that are copies of each other, other languages; at 10,000 passages a third of the
+vocabulary, and not half, is in one passage alone, and there is twice as much of it as
+of one subject. Areas of about 64 pages share words and a direction, so a larger corpus
+is about more things and not more about one.
 """
 
 import functools
