@@ -5,6 +5,7 @@ A flag that overrides a setting carries the setting's name, so the two cannot dr
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from docs_rag import __version__
@@ -17,6 +18,7 @@ PROG = "docs-rag"
 DEFAULT_K = 5
 MAX_K = 20
 DEFAULT_DRAFTS = 60
+DEFAULT_BENCH_QUESTIONS = 50
 
 _EPILOG = """\
 Settings come from flags, then the environment, then <RAG_DIR>/.env, then
@@ -64,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_restore(_verb(verbs, "restore", "put a snapshot in the place of an index"))
     _add_doctor(_verb(verbs, "doctor", "say what is wrong with a corpus or an index"))
     _add_eval(_verb(verbs, "eval", "measure retrieval on labelled questions"))
+    _add_bench(_verb(verbs, "bench", "time questions on an index, stage by stage"))
     _add_golden(_verb(verbs, "golden", "draft labelled questions from a corpus"))
     _add_scope(_verb(verbs, "scope", "print the declared scope for machines"))
     trace = verbs.add_parser(
@@ -312,6 +315,32 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
 
 def _add_eval(parser: argparse.ArgumentParser) -> None:
     add_options(parser, golden=None, compare=None)
+    _add_place(parser)
+    _add_embedding(parser)
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--queries",
+        type=Path,
+        metavar="FILE",
+        help="questions, one a line, or a golden file (default: the corpus' headings)",
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=DEFAULT_BENCH_QUESTIONS,
+        metavar="N",
+        help="at most this many questions (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        metavar="N",
+        help="ask each so often; the median counts (default: %(default)s)",
+    )
+    _add_json(parser)
     _add_place(parser)
     _add_embedding(parser)
 

@@ -99,9 +99,13 @@ def map_texts(
     workers = min(workers, len(texts), MAX_WORKERS)
     if workers <= 1:
         return [function(position, text) for position, text in enumerate(texts)]
+    # The longest first, so that no thread ends on one while the others wait.
+    order = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
     with ThreadPoolExecutor(workers, thread_name_prefix="docs-rag-embed") as pool:
         try:
-            return list(pool.map(function, range(len(texts)), texts))
+            results = pool.map(function, order, [texts[at] for at in order])
+            by_position = dict(zip(order, results, strict=True))
+            return [by_position[position] for position in range(len(texts))]
         except BaseException:
             # Or an interrupt would wait for all that is still queued.
             pool.shutdown(wait=False, cancel_futures=True)

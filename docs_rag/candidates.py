@@ -14,25 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from docs_rag.background import DEFAULT_SPREAD, Background
-from docs_rag.lexical import match_any
 from docs_rag.ranking import RankedList
 from docs_rag.relevance import Signals, Worth, worths
 from docs_rag.schema import Space, StoredChunk
 from docs_rag.store import Store
+from docs_rag.substrings import by_substrings
 from docs_rag.terms import Terms, terms_of
 from docs_rag.vectors import VectorEngine
 from docs_rag.verdict import Evidence
+from docs_rag.wordsearch import Lexical, by_words
 
 Vector = npt.NDArray[np.float32]
 
 # The sum of evidence leads; the rankers' own lists decide where it hardly does.
 _EVIDENCE_WEIGHT = 20.0
-# Scores by words are asked for so many passages and pages: one beyond them has a share
-# too small to matter.
-_SCORED_CHUNKS = 500
-_SCORED_PAGES = 200
-# Plain coverage is read off this many of the best passages for words.
-_COVERAGE_CHUNKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +43,6 @@ class Candidates:
     terms: Terms
     milliseconds: dict[str, float]
     exhausted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Lexical:
-    """What the full-text index finds for the words of a query, in shares of it."""
-
-    words: dict[int, float]
-    pages: dict[str, float]
-    covered: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +62,7 @@ class Searcher:
         near = self._nearest(vector, count)
         clock.lap("vector")
         terms = self.terms(query)
-        lexical = self.by_words(terms)
+        lexical = self.by_words(terms, near)
         clock.lap("words")
         substrings = self._by_substrings(terms, count)
         clock.lap("trigrams")
@@ -100,15 +86,16 @@ class Searcher:
             for i, chunk in chunks.items()
         }
         found = self._worths(signals)
+        lists = self._lists(signals, found, chunks, lexical, substrings, count)
+        evidence = self.evidence(terms, lexical, vector, _best(bodies), _best(headings))
+        clock.lap("fuse")
         return Candidates(
-            lists=self._lists(signals, found, chunks, lexical, substrings, count),
+            lists=lists,
             chunks=chunks,
             similarities=bodies,
             signals=signals,
             worths=found,
-            evidence=self.evidence(
-                terms, lexical, vector, _best(bodies), _best(headings)
-            ),
+            evidence=evidence,
             terms=terms,
             milliseconds=clock.laps,
             exhausted=len(near) < count and len(lexical.words) < count,
@@ -118,17 +105,9 @@ class Searcher:
         """Return the words of ``query``, weighed."""
         return terms_of(self.store, query, self.chunk_count, self.page_count)
 
-    def by_words(self, terms: Terms) -> Lexical:
-        """Return the best chunks and pages for words, and what the best one covers."""
-        if not terms.match:
-            return Lexical({}, {}, 0.0)
-        found = self.store.search_words(terms.match, _SCORED_CHUNKS)
-        pages = self.store.search_pages(terms.match, _SCORED_PAGES)
-        return Lexical(
-            words={i: score / terms.ceiling for i, score in found},
-            pages={path: score / terms.page_ceiling for path, score in pages.items()},
-            covered=self._covered(terms, [i for i, _ in found[:_COVERAGE_CHUNKS]]),
-        )
+    def by_words(self, terms: Terms, near: Sequence[int] = ()) -> Lexical:
+        """Return the best chunks and pages for words; see ``wordsearch``."""
+        return by_words(self.store, terms, near)
 
     def evidence(
         self,
@@ -193,24 +172,14 @@ class Searcher:
 
     def _by_substrings(self, terms: Terms, count: int) -> dict[int, float]:
         """Return chunks that hold what only the trigram index finds, with its share."""
-        query = match_any(terms.substrings)
-        found = self.store.search_trigrams(query, count) if query else []
+        found = by_substrings(self.store, terms.substrings, self.chunk_count, count)
         if not found or not terms.total:
             return {}
         worth = sum(terms.weights[token] for token in terms.unknown) / terms.total
         # Where the word index has all the parts, the exact form still breaks ties.
         share = max(worth, 0.1)
-        best = found[0][1] or 1.0
-        return {i: share * score / best for i, score in found}
-
-    def _covered(self, terms: Terms, ids: Sequence[int]) -> float:
-        """Return the largest share of the query's worth that one chunk holds."""
-        held = dict.fromkeys(ids, 0.0)
-        for token, weight in terms.weights.items():
-            if token not in terms.unknown:
-                for chunk_id in self.store.holders(match_any([token]), ids):
-                    held[chunk_id] += weight
-        return max(held.values(), default=0.0) / (terms.total or 1.0)
+        best = max(found.values()) or 1.0
+        return {i: share * score / best for i, score in found.items()}
 
     def _worths(self, signals: Mapping[int, Signals]) -> dict[int, Worth]:
         unit = self.background.unit if self.background else DEFAULT_SPREAD

@@ -19,7 +19,7 @@ from docs_rag.headings import slugify
 from docs_rag.lines import Lines, elide_payloads
 from docs_rag.outline import Outline, Run, RunBuilder, build_outline
 from docs_rag.packing import Packer, Span
-from docs_rag.records import Chunk, ChunkedDocument
+from docs_rag.records import OVERLAP_CHARS, Chunk, ChunkedDocument
 
 __all__ = [
     "CHUNKER_VERSION",
@@ -49,7 +49,7 @@ class ChunkPolicy:
 
     max_chars: int = 1500
     min_chars: int = 500
-    overlap_chars: int = 120
+    overlap_chars: int = OVERLAP_CHARS
 
     def __post_init__(self) -> None:
         if self.max_chars < MIN_BUDGET_CHARS:

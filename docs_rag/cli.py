@@ -7,6 +7,7 @@ trace commands start at once.
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -19,7 +20,6 @@ from docs_rag.errors import (
     EXIT_REFUSED,
     EXIT_USAGE,
     DocsRagError,
-    QueryError,
 )
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def _insist_on_utf8() -> None:
     a run from there would take other files for the corpus than a run from a shell.
     """
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
-        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
-        os.execv(sys.executable, command)
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _guarded(words: Sequence[str]) -> int:
@@ -116,9 +115,9 @@ def _say(line: str) -> None:
 
 
 def _print_json(value: object) -> None:
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    is_unicode = encoding.lower().startswith("utf")
-    print(json.dumps(value, ensure_ascii=not is_unicode, indent=2))
+    from docs_rag.rendering import json_for
+
+    print(json_for(sys.stdout, value))
 
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
@@ -142,8 +141,7 @@ def _init(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     proposal = propose(Path(arguments.directory), arguments.name)
     print(json.dumps({proposal.name: proposal.config}, ensure_ascii=False, indent=2))
-    for reason in proposal.reasons:
-        print(f"- {reason}")
+    print(*(f"- {reason}" for reason in proposal.reasons), sep="\n")
     if arguments.dry_run:
         print(f"dry run: {settings.config_path} was not written")
         return EXIT_DONE
@@ -172,68 +170,21 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    from docs_rag.explaintext import explanation_as_text
-    from docs_rag.rendering import answer_as_json, answer_as_text
-    from docs_rag.retrieval import DEFAULT_MAX_CHARS, ask
-    from docs_rag.service import CallContext, open_service
-    from docs_rag.tracing import Caller
+    from docs_rag.asking import query
 
-    max_chars = arguments.max_chars
-    question = ask(
-        _query_text(arguments),
-        arguments.k,
-        [_as_utf8(phrasing) for phrasing in arguments.also],
-        DEFAULT_MAX_CHARS if max_chars is None else max_chars,
-    )
-    service = open_service(_settings(arguments), resident=False)
-    try:
-        answer = service.retrieve(
-            question,
-            CallContext(Caller.CLI),
-            even_if_none=arguments.all,
-            explain=arguments.explain,
-        )
-    finally:
-        service.close()
-    if arguments.json:
-        told = answer.explanation
-        explain = {} if told is None else {"explain": answer.facts | told}
-        _print_json(answer_as_json(answer) | explain)
-        return EXIT_DONE
-    print(answer_as_text(answer))
-    if answer.explanation is not None:
-        print(f"\nexplain:\n{explanation_as_text(answer)}")
-    return EXIT_DONE
-
-
-def _query_text(arguments: argparse.Namespace) -> str:
-    if arguments.query:
-        return _as_utf8(" ".join(arguments.query))
-    if sys.stdin is None or sys.stdin.isatty():
-        raise QueryError('no question: give it as an argument, docs-rag query "..."')
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
-
-
-def _as_utf8(word: str) -> str:
-    """Return an argument with the bytes that are not UTF-8 replaced."""
-    return os.fsencode(word).decode("utf-8", "replace")
+    return query(arguments, _settings(arguments), sys.stdin, sys.stdout)
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from docs_rag.rendering import status_as_json, status_as_text
-    from docs_rag.service import CallContext, open_service
-    from docs_rag.tracing import Caller
+    from docs_rag.asking import show_status
 
-    service = open_service(_settings(arguments), resident=False)
-    try:
-        status = service.status(CallContext(Caller.CLI))
-    finally:
-        service.close()
-    if arguments.json:
-        _print_json(status_as_json(status))
-    else:
-        print(status_as_text(status))
-    return EXIT_DONE
+    return show_status(arguments, _settings(arguments), sys.stdout)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from docs_rag.benchmarking import bench
+
+    return bench(arguments, _settings(arguments), sys.stdout, sys.stderr)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -245,8 +196,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     # One line a request is the guard's; the SDK's own say less and say it twice.
     for name in ("mcp", "sse_starlette", "httpx", "httpx2", "watchfiles"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # The protocol's models are most of a start, and none of them is ever garbage.
+    gc.disable()
     from docs_rag.serve import run
 
+    gc.freeze()
+    gc.enable()
     settings = _settings(arguments)
 
     def announce(url: str) -> None:
@@ -289,8 +244,7 @@ def _probe(arguments: argparse.Namespace) -> int:
         f"chunks, generation {status['generation']}, indexed at {status['indexed_at']}"
     )
     steps = ", ".join(f"{name} {ms} ms" for name, ms in report.milliseconds.items())
-    print(f"took: {steps}")
-    print(f"\n{report.text}")
+    print(f"took: {steps}\n\n{report.text}")
     return EXIT_DONE
 
 
@@ -396,5 +350,6 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "scope": _scope,
     "golden": _golden,
     "eval": _eval,
+    "bench": _bench,
     **dict.fromkeys(("index", "refresh", "snapshot", "restore", "doctor"), _operate),
 }

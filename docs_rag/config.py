@@ -133,7 +133,7 @@ def _override(corpus: Corpus, config: CorpusConfig, sources: Sources) -> Corpus:
     server_name = sources.take("server_name", config.server_name)
     system_note = sources.take("system_note", config.system_note)
     for key in CORPUS_ROWS:
-        written = "corpora.json" if key in config.model_fields_set else "default"
+        written = "corpora.json" if key in config.written else "default"
         sources.origins.setdefault(key, written)
     return replace(
         corpus,

@@ -8,19 +8,10 @@ and remedy. Nothing here looks at the documents themselves.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import ErrorDetails
+from typing import Any
 
 from docs_rag.errors import ConfigError
 from docs_rag.jsonfile import JsonObject, kind_of, parse_object, read_object
@@ -114,50 +105,54 @@ def _extension(value: str) -> str:
     return value.lower()
 
 
-def _any_extension(values: tuple[str, ...]) -> tuple[str, ...]:
-    if not values:
-        raise ValueError('is empty: write "extensions": [".md"]')
-    return values
-
-
 def _location(value: str) -> str:
     if _UNPRINTABLE.search(value):
         raise ValueError("holds a character that cannot be printed: remove it")
     return value.strip()
 
 
-Root = Annotated[str, AfterValidator(scope_entry)]
-Entry = Annotated[str, AfterValidator(_below_the_top)]
-Extension = Annotated[str, AfterValidator(_extension)]
-Extensions = Annotated[tuple[Extension, ...], AfterValidator(_any_extension)]
-Location = Annotated[str, AfterValidator(_location)]
+def _plain(value: str) -> str:
+    return value
 
 
-class CorpusConfig(BaseModel):
-    """One entry of ``corpora.json``, as written."""
+@dataclass(frozen=True, slots=True)
+class CorpusConfig:
+    """One entry of ``corpora.json``, as written; ``written`` names the keys it has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    corpus_dir: Location | None = None
-    data_dir: Location | None = None
-    top_files: tuple[Entry, ...] = ()
-    doc_root_files: tuple[Entry, ...] = ()
-    roots: tuple[Root, ...] = ()
-    exclude_dirs: tuple[Entry, ...] = ()
-    extensions: Extensions = (".md",)
+    corpus_dir: str | None = None
+    data_dir: str | None = None
+    top_files: tuple[str, ...] = ()
+    doc_root_files: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    exclude_dirs: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = (".md",)
     server_name: str | None = None
     system_note: str | None = None
-    git_origin_repo: Location | None = None
-    embed_model: Location | None = None
+    git_origin_repo: str | None = None
+    embed_model: str | None = None
+    trigram: bool = True
+    written: frozenset[str] = frozenset()
 
-    @model_validator(mode="after")
-    def _declares_a_scope(self) -> "CorpusConfig":
-        if not (self.top_files or self.doc_root_files or self.roots):
-            raise ValueError(
-                "declares no files: give at least one of top_files, doc_root_files, "
-                'roots, for example "roots": ["docs"]'
-            )
-        return self
+
+CORPUS_KEYS = tuple(f.name for f in fields(CorpusConfig) if f.name != "written")
+
+# How text is read, or each entry of a list: returns it plain, or raises ValueError.
+_Reading = Callable[[str], str]
+_TEXTS: dict[str, _Reading] = {
+    "corpus_dir": _location,
+    "data_dir": _location,
+    "server_name": _plain,
+    "system_note": _plain,
+    "git_origin_repo": _location,
+    "embed_model": _location,
+}
+_LISTS: dict[str, _Reading] = {
+    "top_files": _below_the_top,
+    "doc_root_files": _below_the_top,
+    "roots": scope_entry,
+    "exclude_dirs": _below_the_top,
+    "extensions": _extension,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +171,7 @@ class Corpus:
     system_note: str
     git_origin_repo: Path | None
     embed_model: str | None
+    trigram: bool
 
     @property
     def index_path(self) -> Path:
@@ -207,17 +203,17 @@ def check_corpora(content: JsonObject, path: Path) -> dict[str, CorpusConfig]:
     ]
     configs: dict[str, CorpusConfig] = {}
     named = {k: v for k, v in content.items() if not k.startswith("_")}
-    if named and set(named) <= set(CorpusConfig.model_fields):
+    if named and set(named) <= set(CORPUS_KEYS):
         problems.append(
             "has the keys of a corpus where names of corpora are expected: "
             'wrap them, {"my-docs": {...}}'
         )
         named = {}
     for name, value in named.items():
-        found = _problems_of(name, value)
-        problems += [f'corpus "{excerpt(name)}"{problem}' for problem in found]
-        if not found:
-            configs[name] = CorpusConfig.model_validate(value)
+        found, wrong = _entry(name, value)
+        problems += [f'corpus "{excerpt(name)}"{problem}' for problem in wrong]
+        if found:
+            configs[name] = found
     raise_problems(problems, path)
     return configs
 
@@ -248,41 +244,74 @@ def raise_problems(problems: list[str], path: Path) -> None:
         raise ConfigError(f"{path}: {len(problems)} problems:{lines}")
 
 
-def _problems_of(name: str, value: object) -> list[str]:
+def _entry(name: str, value: object) -> tuple[CorpusConfig | None, list[str]]:
+    """Return an entry as a value, or None and all that is wrong with it."""
     name_problem = corpus_name_problem(name)
     if name_problem is not None:
-        return [f" {name_problem}"]
+        return None, [f" {name_problem}"]
     if not isinstance(value, JsonObject):
-        return [f' is {kind_of(value)}: write {{"roots": ["docs"], ...}}']
+        return None, [f' is {kind_of(value)}: write {{"roots": ["docs"], ...}}']
     problems = [f', key "{key}": is given twice: keep one' for key in value.repeated]
+    values: dict[str, Any] = {}
+    for key in filter(value.__contains__, CORPUS_KEYS):
+        values[key], wrong = _reader(key)(key, value[key])
+        problems += [f', key "{key}":{problem}' for problem in wrong]
+    for key in [key for key in value if key not in CORPUS_KEYS]:
+        known = f"known keys are {', '.join(CORPUS_KEYS)}"
+        hint = did_you_mean(key, CORPUS_KEYS) or known
+        label = f', key "{excerpt(key)}":'
+        problems.append(f"{label} is not a known key: {hint}".rstrip())
+    if problems:
+        return None, problems
+    config = CorpusConfig(**values, written=frozenset(values))
+    if config.top_files or config.doc_root_files or config.roots:
+        return config, []
+    return None, [
+        " declares no files: give at least one of top_files, doc_root_files, roots, "
+        'for example "roots": ["docs"]'
+    ]
+
+
+def _reader(key: str) -> Callable[[str, object], tuple[Any, list[str]]]:
+    if key in _LISTS:
+        return _list
+    return _text if key in _TEXTS else _switch
+
+
+def _switch(key: str, given: object) -> tuple[bool, list[str]]:
+    if isinstance(given, bool):
+        return given, []
+    problem = f" is {kind_of(given)}, not true or false, which have no quotes"
+    return False, [problem]
+
+
+def _text(key: str, given: object) -> tuple[str | None, list[str]]:
+    if given is None:
+        return None, []
+    if not isinstance(given, str):
+        return None, [f" is {kind_of(given)}, not text: put it in double quotes"]
     try:
-        CorpusConfig.model_validate(value)
-    except ValidationError as error:
-        problems += [_in_words(detail) for detail in error.errors()]
-    return problems
+        return _TEXTS[key](given), []
+    except ValueError as error:
+        return None, [f' "{excerpt(given)}" {error}']
 
 
-def _in_words(detail: ErrorDetails) -> str:
-    """Turn one finding of pydantic into `` , key "…": what: remedy``."""
-    location = detail["loc"]
-    given: Any = detail["input"]
-    if not location:
-        return f" {detail['ctx']['error']}"
-    key = str(location[0])
-    label = f', key "{excerpt(key)}":'
-    if detail["type"] == "extra_forbidden":
-        known = CorpusConfig.model_fields
-        hint = did_you_mean(key, known) or f"known keys are {', '.join(known)}"
-        return f"{label} is not a known key: {hint}".rstrip()
-    if detail["type"] == "value_error":
-        shown = f' "{excerpt(given)}"' if isinstance(given, str) else ""
-        return f"{label}{shown} {detail['ctx']['error']}"
-    if len(location) > 1:
-        return f"{label} entry {int(location[1]) + 1} is {kind_of(given)}, not text"
-    if detail["type"] == "string_type":
-        return f"{label} is {kind_of(given)}, not text: put it in double quotes"
-    example = f'["{excerpt(given)}"]' if isinstance(given, str) else '["name", ...]'
-    return f'{label} is {kind_of(given)}, not a list: write "{key}": {example}'
+def _list(key: str, given: object) -> tuple[tuple[str, ...], list[str]]:
+    if not isinstance(given, list):
+        first = f'["{excerpt(given)}"]' if isinstance(given, str) else '["name", ...]'
+        return (), [f' is {kind_of(given)}, not a list: write "{key}": {first}']
+    read, problems = [], []
+    for number, one in enumerate(given, start=1):
+        if not isinstance(one, str):
+            problems.append(f" entry {number} is {kind_of(one)}, not text")
+            continue
+        try:
+            read.append(_LISTS[key](one))
+        except ValueError as error:
+            problems.append(f' "{excerpt(one)}" {error}')
+    if key == "extensions" and not given:
+        problems.append(' is empty: write "extensions": [".md"]')
+    return tuple(read), problems
 
 
 def _resolve(name: str, config: CorpusConfig, base: Path, home: Path) -> Corpus:
@@ -301,6 +330,7 @@ def _resolve(name: str, config: CorpusConfig, base: Path, home: Path) -> Corpus:
         system_note=one_line(config.system_note or "", SYSTEM_NOTE_MAX_CHARS),
         git_origin_repo=place(origin, base, home) if origin else None,
         embed_model=config.embed_model or None,
+        trigram=config.trigram,
     )
 
 

@@ -24,6 +24,10 @@ __all__ = ["MAX_FILE_BYTES", "SourceText", "decode", "read_source", "read_text",
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
+# Of a pipe, not to wait for its other end; and no descriptor for git, which is asked.
+_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_MORE_BYTES = 65_536
+
 _BINARY = "binary: not UTF-8, and holds NUL bytes"
 _UNMARKED_UTF16 = "binary, or UTF-16 without a byte order mark"
 _NOT_UTF8 = "not UTF-8, read as Windows-1252"
@@ -63,9 +67,8 @@ def scan(corpus: Corpus) -> Scan:
     skipped = dict(listing.skipped)
     documents: dict[str, Document] = {}
     for found in listing.found:
-        path = corpus.directory / found.path
         try:
-            data, document = _read(found.path, path)
+            data, document = _read(found.path, corpus.directory)
         except OSError as error:
             skipped[found.path] = _why(error)
             continue
@@ -102,7 +105,7 @@ def read_text(document: Document) -> SourceText:
     The answer carries the facts of what was read now, which the caller must store
     in place of those of the scan. Raises OSError where there is no file to read.
     """
-    data, now = _read(document.path, document.absolute)
+    data, now = _read(document.path, document.root)
     text, notice = decode(data)
     return SourceText(text or "", now, notice)
 
@@ -158,23 +161,32 @@ def _require_directory(corpus: Corpus) -> None:
     )
 
 
-def _read(path: str, absolute: Path) -> tuple[bytes, Document]:
+def _read(path: str, root: Path) -> tuple[bytes, Document]:
     """Read a file whole, unless it is a pipe to wait for or far too large."""
-    with open(absolute, "rb", buffering=0, opener=_open_at_once) as file:
-        status = os.fstat(file.fileno())
+    # Calls of the system: a file object costs as much as all else that is done here.
+    descriptor = os.open(f"{root}/{path}", _AT_ONCE)
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         if status.st_size > MAX_FILE_BYTES:
             raise OSError(errno.EFBIG, _too_large(status.st_size))
-        data = file.read()
+        data = _read_whole(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
     if len(data) > MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, _too_large(len(data)))
     digest = hashlib.sha256(data).hexdigest()
-    return data, Document(path, absolute, len(data), status.st_mtime_ns, digest)
+    return data, Document(path, root, len(data), status.st_mtime_ns, digest)
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
+def _read_whole(descriptor: int, size: int) -> bytes:
+    """Read to the end, which is where ``size`` says unless the file grows."""
+    parts = [os.read(descriptor, size + 1)]
+    # Only an empty read is the end: a file system may give less than was asked for.
+    while parts[-1] and sum(map(len, parts)) <= MAX_FILE_BYTES:
+        parts.append(os.read(descriptor, _MORE_BYTES))
+    return b"".join(parts)
 
 
 def _too_large(size: int) -> str:

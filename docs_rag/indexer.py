@@ -17,23 +17,19 @@ from typing import Protocol
 from docs_rag.calibration import CALIBRATION_VERSION, calibrate, calibration_as_json
 from docs_rag.config import Corpus
 from docs_rag.corpus import scan
-from docs_rag.errors import ConfigError, IndexMissingError, TextRefusedError
+from docs_rag.errors import ConfigError, IndexMissingError
+from docs_rag.feeding import BATCH_TEXTS, Feed, Tally
+from docs_rag.keeping import Kept
 from docs_rag.locking import corpus_lock
 from docs_rag.planning import Plan, plan, refuse_shrink
 from docs_rag.preparing import Prepared, entries, prepare, recipe
-from docs_rag.records import Document, Embedder, IndexReport, Purpose, Scan, Skipped
+from docs_rag.records import Document, Embedder, IndexReport, Scan, Skipped
 from docs_rag.schema import NEW_SPACE, NO_SPACE, IndexedFile, Space
 from docs_rag.store import Store
 from docs_rag.swapping import discard, swap_in, what_is_live
-from docs_rag.vectors import to_bytes
 
-# Texts that are embedded, and then committed, together: what a killed run loses.
-_BATCH_TEXTS = 32
 # Files whose rows change in one transaction, and one generation.
 _GROUP_FILES = 64
-# Cut documents are kept from the embedding pass for the writing pass up to this
-# much text; those beyond it are cut again, so memory does not grow with the corpus.
-_KEPT_CHARS = 32_000_000
 # Vectors that no chunk uses any more are kept for a branch switch and back: as many
 # as are in use, and at least this many.
 _MIN_SPARE_VECTORS = 2_000
@@ -67,14 +63,14 @@ class _Run:
     options: IndexOptions
     progress: Progress
     started: float = field(default_factory=time.monotonic)
-    embedded: int = 0
-    reused: int = 0
+    tally: Tally = field(default_factory=Tally)
     vanished: dict[str, Skipped] = field(default_factory=dict)
-    refused: dict[bytes, str] = field(default_factory=dict)
     documents: dict[str, Document] = field(init=False)
+    recipe: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.documents = {document.path: document for document in self.found.documents}
+        self.recipe = recipe(self.corpus.trigram)
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -120,21 +116,24 @@ def _dry_run(run: _Run) -> IndexReport:
         chunks = store.meta("chunks", 0)
         space = store.space(run.embedder.identity.fingerprint)
     known = {} if run.options.full else files
-    steps = plan(known, run.documents, recipe(), space.id if space else NEW_SPACE)
+    space_id = space.id if space else NEW_SPACE
+    steps = plan(known, run.documents, run.recipe, space_id)
     return _report(run, steps, generation, len(files), chunks, run.found.skipped)
 
 
 def _refresh(run: _Run, store: Store) -> IndexReport:
     indexed = store.files()
     space = store.space(run.embedder.identity.fingerprint)
-    steps = plan(indexed, run.documents, recipe(), space.id if space else NEW_SPACE)
+    space_id = space.id if space else NEW_SPACE
+    steps = plan(indexed, run.documents, run.recipe, space_id)
     _refuse_loss(run, indexed)
     if space is None:
         capacity = run.embedder.probe()
         with store.transaction():
             space = store.add_space(run.embedder.identity, capacity)
-    kept = _embed(run, store, space, steps)
-    _write(run, store, space, steps, kept)
+    with Feed(run.embedder, store, space, run.tally) as feed:
+        kept = _embed(run, space, steps, feed)
+        _write(run, store, space, steps, feed, kept)
     _finish(run, store, space, steps, indexed)
     return _report(
         run,
@@ -149,11 +148,10 @@ def _refresh(run: _Run, store: Store) -> IndexReport:
 
 def _refuse_loss(run: _Run, indexed: dict[str, IndexedFile]) -> None:
     """Stop before a run that would lose most of the index, or would index nothing."""
-    if run.options.allow_shrink:
+    if run.options.allow_shrink or (indexed and indexed.keys() <= run.documents.keys()):
         return
-    refuse_shrink(
-        run.corpus.name, plan(indexed, run.documents, recipe(), NEW_SPACE), len(indexed)
-    )
+    steps = plan(indexed, run.documents, run.recipe, NEW_SPACE)
+    refuse_shrink(run.corpus.name, steps, len(indexed))
     if not run.documents and not indexed:
         raise ConfigError(
             f"corpus {run.corpus.name!r}: its scope matches no file in "
@@ -185,8 +183,8 @@ def _report(
         unmatched_scope=run.found.unmatched,
         files=files,
         chunks=chunks,
-        embedded=run.embedded,
-        reused=run.reused,
+        embedded=run.tally.embedded,
+        reused=run.tally.reused,
         seconds=time.monotonic() - run.started,
         dry_run=run.options.dry_run,
         full=run.options.full,
@@ -217,22 +215,20 @@ def _rebuild(run: _Run) -> IndexReport:
 # -- embedding and writing --------------------------------------------------------
 
 
-def _embed(run: _Run, store: Store, space: Space, steps: Plan) -> dict[str, Prepared]:
+def _embed(run: _Run, space: Space, steps: Plan, feed: Feed) -> Kept:
     """Embed every missing text; return as many cut documents as may be kept."""
-    kept: dict[str, Prepared] = {}
-    kept_chars = 0
+    kept = Kept()
     waiting: list[Prepared] = []
     for done, path in enumerate(steps.written, start=1):
         for prepared in _prepare(run, space, path):
             waiting.append(prepared)
-            if kept_chars < _KEPT_CHARS:
-                kept[path] = prepared
-                kept_chars += prepared.char_count
-        if sum(len(p.texts) for p in waiting) >= _BATCH_TEXTS:
-            run.reused += len(_embed_missing(run, store, space, waiting))
+            kept.put(path, prepared)
+        if sum(len(p.texts) for p in waiting) >= BATCH_TEXTS:
+            run.tally.reused += feed.add(waiting)
             waiting = []
         run.progress("embedding", done, len(steps.written))
-    run.reused += len(_embed_missing(run, store, space, waiting))
+    run.tally.reused += feed.add(waiting)
+    feed.drain()
     return kept
 
 
@@ -244,39 +240,13 @@ def _prepare(run: _Run, space: Space, path: str) -> Iterator[Prepared]:
         run.vanished[path] = Skipped(path, f"cannot be read ({error.strerror})")
 
 
-def _embed_missing(
-    run: _Run, store: Store, space: Space, prepared: Sequence[Prepared]
-) -> set[bytes]:
-    """Embed and commit the texts without a vector; return those that had one."""
-    texts = {digest: text for one in prepared for digest, text in one.texts.items()}
-    known = set(store.vector_ids(space.id, texts))
-    missing = [d for d in texts if d not in known and d not in run.refused]
-    for start in range(0, len(missing), _BATCH_TEXTS):
-        batch = {d: texts[d] for d in missing[start : start + _BATCH_TEXTS]}
-        vectors = _embed_batch(run, batch)
-        with store.transaction():
-            store.add_vectors(space.id, vectors)
-        run.embedded += len(vectors)
-    return known
-
-
-def _embed_batch(run: _Run, batch: dict[bytes, str]) -> dict[bytes, bytes]:
-    """Embed a batch, without the texts that the model refuses: those are noted."""
-    while batch:
-        digests = list(batch)
-        try:
-            answer = run.embedder.embed(list(batch.values()), Purpose.PASSAGE)
-        except TextRefusedError as error:
-            refused = digests[error.position]
-            run.refused[refused] = str(error)
-            del batch[refused]
-            continue
-        return dict(zip(digests, map(to_bytes, answer.vectors), strict=True))
-    return {}
-
-
 def _write(
-    run: _Run, store: Store, space: Space, steps: Plan, kept: dict[str, Prepared]
+    run: _Run,
+    store: Store,
+    space: Space,
+    steps: Plan,
+    feed: Feed,
+    kept: Kept,
 ) -> None:
     """Write file after file, a group at a time; old rows leave as new ones arrive."""
     moved_from = {new: old for old, new in steps.renamed}
@@ -284,37 +254,45 @@ def _write(
     for start in range(0, len(paths), _GROUP_FILES):
         group = paths[start : start + _GROUP_FILES]
         prepared = [
-            one
-            for path in group
-            for one in (
-                [kept.pop(path)] if path in kept else _prepare(run, space, path)
-            )
+            one for path in group for one in _kept_or_prepared(run, space, path, kept)
         ]
         # Finds work only where a file changed between the two passes.
-        _embed_missing(run, store, space, prepared)
+        feed.add(prepared)
+        feed.drain()
         with store.transaction():
             for one in prepared:
                 path = one.document.path
                 store.remove_file(moved_from.get(path, path))
                 store.remove_file(path)
                 failure = _failure(run, one)
+                known = store.vector_ids(space.id, one.texts)
                 store.add_file(
                     one.document,
                     one.chunked,
                     failure or one.notice,
-                    recipe(),
+                    run.recipe,
                     # No space: the next run tries the file again.
                     NO_SPACE if failure else space.id,
-                    entries(one, store.vector_ids(space.id, one.texts)),
+                    entries(one, known, run.corpus.trigram),
                 )
             store.set_meta(unfinished=len(paths) - start - len(group))
             store.advance()
         run.progress("writing", start + len(group), len(paths))
 
 
+def _kept_or_prepared(
+    run: _Run, space: Space, path: str, kept: Kept
+) -> Iterator[Prepared]:
+    prepared = kept.take(path)
+    if prepared is None:
+        yield from _prepare(run, space, path)
+    else:
+        yield prepared
+
+
 def _failure(run: _Run, prepared: Prepared) -> str | None:
     """Say why a document is not wholly inside vectors; None where it is."""
-    reasons = [run.refused[d] for d in prepared.texts if d in run.refused]
+    reasons = [run.tally.refused[d] for d in prepared.texts if d in run.tally.refused]
     if not reasons:
         return None
     return f"{len(reasons)} of {len(prepared.texts)} texts without vector: {reasons[0]}"
@@ -384,6 +362,7 @@ def _calibrate(run: _Run, store: Store, space: Space) -> None:
     is_small = not changed or _RECALIBRATION_SHARE * changed < store.meta("files", 0)
     if store.meta("calibrated_by") == made_by and is_small:
         return
+    store.settle_text()
     calibration = calibrate(store, space, run.embedder)
     with store.transaction():
         store.set_meta(

@@ -5,6 +5,7 @@ Documents and queries go through the same two functions, so what folds together 
 page folds together in a question. Pure, and linear in the length of the text.
 """
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -72,6 +73,9 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 # Longer compounds are URLs, digests and paths: their parts say enough.
 _MAX_COMPOUND_CHARS = 64
+# The compounds that a corpus repeats are cut once: they were a fifth of the work of
+# indexing beside the model.
+_REMEMBERED_COMPOUNDS, _REMEMBERED_CHARS = 16_384, 32
 
 # So much of a query is looked up. It is more than most models read; a question is
 # shorter, and a pasted page says by its ends what it is about.
@@ -81,6 +85,11 @@ _OPENING = "([{<"
 _CLOSING = ")]}>"
 _LEADING = "\"'“”„«»‹›,;!?。，；！？、：…"
 _TRAILING = _LEADING + ".:"
+
+
+def searchable(path: str, heading: str, text: str) -> str:
+    """Return what substrings are looked for in: the folded text of a passage."""
+    return fold(f"{path}\n{heading}\n{text}")
 
 
 def fold(text: str) -> str:
@@ -120,7 +129,7 @@ def words(text: str) -> list[str]:
     return [
         token
         for compound, sign in _compounds(text)
-        for token in _tokens(compound, sign, is_query=False)
+        for token in _indexed(compound, sign)
     ]
 
 
@@ -142,6 +151,18 @@ def query_words(text: str) -> list[str]:
 def _compounds(text: str) -> Iterator[tuple[str, str]]:
     for match in _COMPOUND.finditer(visible(text)):
         yield match[1], match[2] or ""
+
+
+def _indexed(compound: str, sign: str) -> Iterable[str]:
+    """Return the tokens of a compound; those of usual length are remembered."""
+    if len(compound) <= _REMEMBERED_CHARS:
+        return _remembered(compound, sign)
+    return _tokens(compound, sign, is_query=False)
+
+
+@functools.lru_cache(_REMEMBERED_COMPOUNDS)
+def _remembered(compound: str, sign: str) -> tuple[str, ...]:
+    return tuple(_tokens(compound, sign, is_query=False))
 
 
 def _tokens(compound: str, sign: str, *, is_query: bool) -> Iterator[str]:
@@ -218,8 +239,17 @@ def match_any(terms: Iterable[str]) -> str:
 
     Each term becomes an FTS5 string, so nothing in it can act as an operator.
     """
-    quoted = [term.translate(_UNQUERYABLE) for term in terms]
-    return " OR ".join(f'"{term}"' for term in quoted if term.strip())
+    return " OR ".join(_strings(terms))
+
+
+def match_all(terms: Iterable[str]) -> str:
+    """Return the FTS5 query that matches all of ``terms``; see ``match_any``."""
+    return " AND ".join(_strings(terms))
+
+
+def _strings(terms: Iterable[str]) -> Iterator[str]:
+    quoted = (term.translate(_UNQUERYABLE) for term in terms)
+    return (f'"{term}"' for term in quoted if term.strip())
 
 
 # A string ends at NUL, has no place for surrogates, and doubles its quotation marks.

@@ -8,7 +8,6 @@ returns an exit code.
 import argparse
 import contextlib
 import dataclasses
-import json
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from docs_rag.indexer import IndexOptions, Progress, index_corpus
 from docs_rag.progress import ProgressMeter
 from docs_rag.records import Embedder, IndexReport
 from docs_rag.refreshing import refresh
-from docs_rag.rendering import report_as_json, report_as_text, warnings_of
+from docs_rag.rendering import json_for, report_as_json, report_as_text, warnings_of
 from docs_rag.service import embedder_for
 from docs_rag.watching import Watch
 
@@ -45,9 +44,7 @@ class _Console:
 
     def json(self, value: object) -> None:
         """Write the result as JSON."""
-        encoding = getattr(self.out, "encoding", None) or "utf-8"
-        is_unicode = encoding.lower().startswith("utf")
-        self.line(json.dumps(value, ensure_ascii=not is_unicode, indent=2))
+        self.line(json_for(self.out, value))
 
     def say(self, text: str) -> None:
         """Write a line beside the result."""

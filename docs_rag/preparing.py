@@ -14,15 +14,15 @@ from pathlib import PurePosixPath
 from docs_rag.chunking import ChunkPolicy, chunk_markdown
 from docs_rag.corpus import read_text
 from docs_rag.embedding import split_windows
-from docs_rag.lexical import LEXICAL_VERSION, fold, words
+from docs_rag.lexical import LEXICAL_VERSION, searchable, words
 from docs_rag.lines import without_payloads
 from docs_rag.records import Capacity, Chunk, ChunkedDocument, Document, Embedder
-from docs_rag.schema import Entry
+from docs_rag.schema import WITHOUT_TRIGRAMS, Entry
 
 POLICY = ChunkPolicy()
 
 # Raise when the text put in front of a chunk, or the folded fields, change.
-_PREPARING_VERSION = 3
+_PREPARING_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,11 @@ class Prepared:
         headings = filter(None, self.headings)
         return {digest_of(text): text for text in (*windows, *headings)}
 
-    @property
-    def char_count(self) -> int:
-        """Roughly how much memory this takes."""
-        return sum(len(text) for texts in self.windows for text in texts)
 
-
-def recipe() -> str:
+def recipe(trigram: bool = True) -> str:
     """Name how files are cut and folded today; another name means cut them anew."""
-    return f"{POLICY.fingerprint}/{LEXICAL_VERSION}/{_PREPARING_VERSION}"
+    suffix = "" if trigram else WITHOUT_TRIGRAMS
+    return f"{POLICY.fingerprint}/{LEXICAL_VERSION}/{_PREPARING_VERSION}{suffix}"
 
 
 def prepare(document: Document, embedder: Embedder, capacity: Capacity) -> Prepared:
@@ -110,7 +106,9 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Entry]:
+def entries(
+    prepared: Prepared, vector_ids: Mapping[bytes, int], trigram: bool = True
+) -> Iterator[Entry]:
     """Yield the rows of a prepared document, given the vectors that there are."""
     chunked, path = prepared.chunked, prepared.document.path
     name = path.rsplit(".", 1)[0].replace("/", " ")
@@ -121,7 +119,7 @@ def entries(prepared: Prepared, vector_ids: Mapping[bytes, int]) -> Iterator[Ent
         yield Entry(
             chunk=chunk,
             words=(title, " ".join(heading), " ".join(body)),
-            trigrams=fold(f"{path}\n{chunk.heading}\n{chunk.text}"),
+            trigrams=searchable(path, chunk.heading, chunk.text) if trigram else None,
             vector_ids=tuple(
                 vector_ids[digest]
                 for digest in map(digest_of, texts)

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from docs_rag.assembly import document_id, short_slug
-from docs_rag.chunking import ChunkPolicy
 from docs_rag.errors import QueryError
 from docs_rag.freshness import Freshness, FreshnessCheck
+from docs_rag.records import OVERLAP_CHARS
 from docs_rag.schema import StoredChunk, StoredFile, StoredSection
 from docs_rag.store import Store
 
@@ -25,7 +25,6 @@ MAX_PAGE_CHARS = 20_000
 DOCUMENTS_PER_LISTING = 100
 
 _ADDRESS_MAX_CHARS = 4_096
-_MAX_OVERLAP_CHARS = ChunkPolicy().overlap_chars
 _LINES = re.compile(r"lines=([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _CUT = "… (the line goes on)"
 
@@ -175,11 +174,11 @@ def _joined(text: str, piece: str) -> str:
     """Append a piece that may begin with what ``text`` ends with."""
     if len(text) > MAX_PAGE_CHARS:
         return text
-    for overlap in range(min(len(text), len(piece), _MAX_OVERLAP_CHARS), 0, -1):
+    for overlap in range(min(len(text), len(piece), OVERLAP_CHARS), 0, -1):
         if text.endswith(piece[:overlap]):
             return text + piece[overlap:]
     # Lines are cut at a blank, which is in neither piece, unless there is none.
-    return text + (" " if " " in text[-_MAX_OVERLAP_CHARS:] else "") + piece
+    return text + (" " if " " in text[-OVERLAP_CHARS:] else "") + piece
 
 
 def _bounded(lines: list[str]) -> list[str]:

@@ -66,6 +66,10 @@ class Match(enum.StrEnum):
     NONE = "none"
 
 
+# What a passage repeats of the one before it, at most, where a block is cut.
+OVERLAP_CHARS = 120
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A file that was left out, and why."""
@@ -76,13 +80,18 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file in scope, as it is on disk now. ``path`` is relative, with slashes."""
+    """One file in scope, as it is now: ``path``, with slashes, below ``root``."""
 
     path: str
-    absolute: Path
+    root: Path
     size_bytes: int
     mtime_ns: int
     sha256: str
+
+    @property
+    def absolute(self) -> Path:
+        """Where the file is; made when asked for, for a scan of many files is not."""
+        return self.root / self.path
 
 
 @dataclass(frozen=True, slots=True)

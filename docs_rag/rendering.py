@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from docs_rag.records import (
     Answer,
@@ -84,6 +84,13 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 # -- answers ----------------------------------------------------------------------
+
+
+def json_for(stream: TextIO | None, value: object) -> str:
+    """Return JSON that ``stream`` can hold, whatever its encoding."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    is_unicode = encoding.lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not is_unicode, indent=2)
 
 
 def answer_as_json(answer: Answer) -> dict[str, Any]:

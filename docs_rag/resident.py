@@ -119,7 +119,7 @@ class ResidentVectors:
         return EngineState(self._disk.name, 0, notice)
 
     def wait(self) -> None:
-        """Return when no vectors are being loaded any more."""
+        """See ``VectorEngine``."""
         loading = self._loading
         if loading is not None:
             loading.join()

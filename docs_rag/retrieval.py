@@ -215,6 +215,7 @@ class Retriever:
                 )
                 for i, phrasing in enumerate((question.query, *question.also))
             ]
+            searched = time.perf_counter()
             assembly = self._assemble(question, found, freshness)
             if not assembly.is_short or count >= _LAST_POOL:
                 break
@@ -232,6 +233,9 @@ class Retriever:
             problem,
             calibration,
         )
+        # The assembly is fusion too, all that comes after the rankers.
+        fuse_ms = sum(one.milliseconds["fuse"] for one in found)
+        answer.facts["fuse_ms"] = round(fuse_ms + _milliseconds_since(searched), 3)
         if not explain:
             return answer
         told = explanation(

@@ -25,6 +25,17 @@ WORDS_TOKENIZER = (
     *("porter", "unicode61", "remove_diacritics", "2"),
     *("categories", "L* N* Co M*"),
 )
+TRIGRAM_TOKENIZER = ("trigram",)
+
+# What a hit in title, heading and body counts for, and how BM25 dampens repeats and
+# long passages: FTS5's own constants, for scores that it is not asked for.
+FIELD_WEIGHTS = (2.0, 3.0, 1.0)
+BM25_K1, BM25_B = 1.2, 0.75
+# The IDF of a word that is in more than half of the rows.
+BM25_FLOOR = 1e-6
+
+# Ends the recipe of a file that was written without trigrams.
+WITHOUT_TRIGRAMS = "/words"
 
 # Numbered from 1, applied in order, never edited once released.
 MIGRATIONS = (
@@ -107,7 +118,60 @@ MIGRATIONS = (
         body, content='', contentless_delete=1, tokenize="trigram"
     );
     """,
+    # Trigrams without their places: a fifth of the size. Files are cut anew for it.
+    """
+    CREATE TABLE frequencies(
+        kind TEXT NOT NULL,
+        term TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        PRIMARY KEY(kind, term)
+    ) WITHOUT ROWID;
+    DROP TABLE trigrams;
+    CREATE VIRTUAL TABLE trigrams USING fts5(
+        body, content='', contentless_delete=1, detail=none, tokenize="trigram"
+    );
+    CREATE VIRTUAL TABLE trigrams_vocabulary USING fts5vocab(trigrams, row);
+    """,
 )
+
+
+# Queries that find nothing in an index whose parts fit each other.
+CONTRADICTIONS = {
+    "chunk without its words": (
+        "SELECT id FROM chunks EXCEPT SELECT id FROM words_docsize"
+    ),
+    "words without their chunk": (
+        "SELECT id FROM words_docsize EXCEPT SELECT id FROM chunks"
+    ),
+    "page without its words": (
+        "SELECT file_id FROM chunks EXCEPT SELECT id FROM pages_docsize"
+    ),
+    "words without their page": (
+        "SELECT id FROM pages_docsize EXCEPT SELECT file_id FROM chunks"
+    ),
+    "chunk without its trigrams": f"""
+        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
+        WHERE f.recipe NOT LIKE '%{WITHOUT_TRIGRAMS}' EXCEPT
+        SELECT id FROM trigrams_docsize
+    """,
+    "trigrams without their chunk": (
+        "SELECT id FROM trigrams_docsize EXCEPT SELECT id FROM chunks"
+    ),
+    "vector that is used and counts as spare, or the reverse": """
+        SELECT id FROM vectors v WHERE spare =
+        EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
+    """,
+    "chunk without a vector": f"""
+        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
+        WHERE f.space_id <> {NO_SPACE} EXCEPT
+        SELECT chunk_id FROM windows WHERE ordinal > {HEADING}
+    """,
+    "chunk with a vector of another space": f"""
+        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
+        JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
+        WHERE v.space_id <> f.space_id AND f.space_id <> {NO_SPACE}
+    """,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +203,13 @@ class Entry:
     """
     One chunk ready to be written: its folded texts and its windows' vectors.
 
-    ``heading_id`` is the vector of its heading, None where it has none.
+    ``heading_id`` is the vector of its heading, None where it has none; ``trigrams``
+    is None where the corpus has no trigram index.
     """
 
     chunk: Chunk
     words: tuple[str, str, str]
-    trigrams: str
+    trigrams: str | None
     vector_ids: tuple[int, ...]
     heading_id: int | None = None
 

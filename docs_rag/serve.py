@@ -194,15 +194,20 @@ def _run_http(
             policy = Policy(binding, port, settings.auth_token, routes)
             workers = Workers()
             guard = build_app(service, policy, settings.transport, workers)
+
+            def started() -> None:
+                on_listening(_url(binding, policy))
+                # Not sooner: the interpreter runs one thread at a time.
+                _start_warm_up(service)
+
             server = _Server(
                 uvicorn.Config(guard, **uvicorn_options(policy)),
-                on_started=lambda: on_listening(_url(binding, policy)),
+                on_started=started,
                 on_grace_over=workers.give_up,
             )
             if settings.transport is Transport.STREAMABLE_HTTP:
                 # Or every answer under way would be cut off at once.
                 AppStatus.enable_automatic_graceful_drain = False
-            _start_warm_up(service)
             with _signals(server, guard, reload_token):
                 server.run(sockets=sockets)
     finally:

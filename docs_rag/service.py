@@ -21,7 +21,7 @@ from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Question, Retriever
 from docs_rag.schema import StoredFile
 from docs_rag.tracing import Caller, CallRecord, Tool, TraceWriter
-from docs_rag.vectors import DiskVectors
+from docs_rag.vectors import DiskVectors, VectorEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def _answered(record: CallRecord, answer: Answer) -> CallRecord:
 _shared_embedder = functools.cache(build_embedder)
 
 
-def embedder_for(settings: Settings) -> Embedder:
-    """Return the embedder that the settings name."""
+def embedder_for(settings: Settings, *, for_one_question: bool = False) -> Embedder:
+    """Return the embedder that the settings name; see ``EmbedderSpec``."""
     return _shared_embedder(
         EmbedderSpec(
             backend=settings.backend.value,
@@ -176,8 +176,16 @@ def embedder_for(settings: Settings) -> Embedder:
             model_path=settings.embed_model_path,
             base_url=settings.base_url,
             api_key=settings.api_key,
+            for_one_question=for_one_question,
         )
     )
+
+
+def engine_for(settings: Settings, *, resident: bool) -> VectorEngine:
+    """Return the vector engine: ``resident`` in memory, for a server."""
+    if resident:
+        return ResidentVectors(settings.vector_cache_mb * 1024 * 1024)
+    return DiskVectors()
 
 
 def open_service(settings: Settings, *, resident: bool) -> Service:
@@ -188,17 +196,13 @@ def open_service(settings: Settings, *, resident: bool) -> Service:
     it is looked for at each call.
     """
     corpus = settings.chosen()
-    embedder = embedder_for(settings)
+    embedder = embedder_for(settings, for_one_question=not resident)
     retriever = Retriever(
         corpus.name,
         corpus.directory,
         corpus.index_path,
         embedder,
-        (
-            ResidentVectors(settings.vector_cache_mb * 1024 * 1024)
-            if resident
-            else DiskVectors()
-        ),
+        engine_for(settings, resident=resident),
     )
     traces = TraceWriter(
         settings.trace_dir, corpus.name, content=settings.trace_content

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from docs_rag.corpora import Corpus, CorpusConfig, did_you_mean, excerpt, printable
+from docs_rag.corpora import CORPUS_KEYS, Corpus, did_you_mean, excerpt, printable
 from docs_rag.errors import UnknownCorpusError
 from docs_rag.records import Secret
 
 # What is shown of the chosen corpus: the key, and where the corpus keeps it.
 CORPUS_ROWS = {"corpus_dir": "directory"} | {
-    name: name
-    for name in CorpusConfig.model_fields
-    if name not in ("corpus_dir", "embed_model")
+    name: name for name in CORPUS_KEYS if name not in ("corpus_dir", "embed_model")
 }
 
 

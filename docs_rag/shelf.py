@@ -16,20 +16,20 @@ from docs_rag import sketches
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-Bits = npt.NDArray[np.uint64]
-Rows = npt.NDArray[Any]
+# Arrays with a row for each vector; which, is the form's to say.
+Columns = tuple[npt.NDArray[Any], ...]
 Scores = npt.NDArray[np.float32]
 
 # Rows of a block: its signs fit into a processor's cache, and a few blocks more or
 # less cost a generation nothing.
 BLOCK_ROWS = 16_384
-# An id, and whether it is live.
-_ROW_BYTES = 9
+# An id, and whether it is live; and what the signs are multiplied by.
+_ROW_BYTES, _SCALE_BYTES = 9, 2
 # Vectors that are compared exactly, for each neighbour asked for, at least, and at
 # most beyond their number; chosen by estimate among so many times more by distance, and
 # one in so many of all. eval/bench measures what that leaves out.
 _COMPARED_EACH, _LEAST_COMPARED, _MOST_EXTRA_COMPARED = 4, 1_024, 4_096
-_ESTIMATED_EACH, _ESTIMATED_SHARE = 8, 100
+_ESTIMATED_EACH, _ESTIMATED_SHARE = 8, 64
 
 Fetch = Callable[[list[int]], Vectors]
 
@@ -45,18 +45,18 @@ class Exact:
         """Return the memory that so many vectors take."""
         return count * (4 * dimension + _ROW_BYTES)
 
-    def pack(self, vectors: Vectors) -> Rows:
+    def pack(self, vectors: Vectors) -> Columns:
         """Return vectors (count, dimension) as this form keeps them."""
-        return vectors
+        return (vectors,)
 
-    def tidy(self, rows: Rows) -> Rows:
-        """Return rows in the order in memory that they are read in."""
-        return rows
+    def tidy(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column in the order in memory that it is read in."""
+        return column
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """One bit a dimension, seen from ``centre``: names candidates, no cosines."""
+    """One bit a dimension, seen from ``centre``, and a scale: no cosines."""
 
     centre: Vectors
     name = "resident-signs"
@@ -64,15 +64,19 @@ class Signs:
     @staticmethod
     def bytes_of(count: int, dimension: int) -> int:
         """Return the memory that so many vectors take."""
-        return count * (8 * sketches.words_per_vector(dimension) + _ROW_BYTES)
+        signs = 8 * sketches.words_per_vector(dimension)
+        return count * (signs + _SCALE_BYTES + _ROW_BYTES)
 
-    def pack(self, vectors: Vectors) -> Rows:
+    def pack(self, vectors: Vectors) -> Columns:
         """Return vectors (count, dimension) as this form keeps them."""
-        return sketches.signs(vectors, self.centre)
+        return (
+            sketches.signs(vectors, self.centre),
+            sketches.scales(vectors, self.centre),
+        )
 
-    def tidy(self, rows: Rows) -> Rows:
-        """Return rows in the order in memory that they are read in: by columns."""
-        return np.asfortranarray(rows)
+    def tidy(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column in the order in memory that it is read in: word by word."""
+        return np.asfortranarray(column)
 
 
 Form = Exact | Signs
@@ -80,10 +84,10 @@ Form = Exact | Signs
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some vectors: ``ids`` ascending, a row each, and which of them are ``live``."""
+    """Some vectors: ``ids`` ascending, their columns, and which are ``live``."""
 
     ids: Ids
-    rows: Rows
+    columns: Columns
     live: npt.NDArray[np.bool_]
 
     def has_room_for(self, ids: Ids) -> bool:
@@ -106,8 +110,8 @@ class Block:
         """Return only what is live, where that is less than half."""
         if 2 * np.count_nonzero(self.live) >= len(self.ids):
             return self
-        rows = form.tidy(self.rows[self.live])
-        return Block(self.ids[self.live], rows, self.live[self.live])
+        columns = (form.tidy(column[self.live]) for column in self.columns)
+        return Block(self.ids[self.live], tuple(columns), self.live[self.live])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class Shelf:
     def size_bytes(self) -> int:
         """Memory that the blocks take."""
         return sum(
-            block.ids.nbytes + block.rows.nbytes + block.live.nbytes
+            sum(part.nbytes for part in (block.ids, block.live, *block.columns))
             for block in self.blocks
         )
 
@@ -145,7 +149,10 @@ class Shelf:
             return replace(self, blocks=(*self.blocks, new))
         joined = Block(
             np.concatenate([last.ids, new.ids]),
-            self.form.tidy(np.concatenate([last.rows, new.rows])),
+            tuple(
+                self.form.tidy(np.concatenate(pair))
+                for pair in zip(last.columns, new.columns, strict=True)
+            ),
             np.concatenate([last.live, new.live]),
         )
         return replace(self, blocks=(*self.blocks[:-1], joined))
@@ -168,7 +175,7 @@ class Shelf:
             candidates = np.concatenate([block.ids for block in self.blocks])
             cosines = np.concatenate(
                 [
-                    np.where(block.live, block.rows @ query, -np.inf)
+                    np.where(block.live, block.columns[0] @ query, -np.inf)
                     for block in self.blocks
                 ]
             )
@@ -180,7 +187,9 @@ class Shelf:
         found = np.concatenate(
             [
                 np.where(
-                    block.live, sketches.distances(block.rows, bits), sketches.FARTHEST
+                    block.live,
+                    sketches.distances(block.columns[0], bits),
+                    sketches.FARTHEST,
                 )
                 for block in self.blocks
             ]
@@ -188,24 +197,24 @@ class Shelf:
         wanted = max(_LEAST_COMPARED, _COMPARED_EACH * count)
         wanted = min(wanted, count + _MOST_EXTRA_COMPARED)
         wide = max(_ESTIMATED_EACH * wanted, len(found) // _ESTIMATED_SHARE)
-        ids, rows = self._at(sketches.closest(found, wide))
-        fit = sketches.estimates(rows, query)
+        ids, (rows, scales) = self._at(sketches.closest(found, wide))
+        fit = sketches.estimates(rows, scales, query)
         kept = best(ids, fit, min(wanted, len(ids)))
         return np.array(sorted(i for i, _ in kept), dtype=np.int64)
 
-    def _at(self, places: npt.NDArray[np.intp]) -> tuple[Ids, Bits]:
-        """Return ids and rows at these ascending places, counted over all blocks."""
+    def _at(self, places: npt.NDArray[np.intp]) -> tuple[Ids, Columns]:
+        """Return ids and columns at these ascending places, counted over all blocks."""
         starts = np.cumsum([0, *(len(block.ids) for block in self.blocks)])
         parts = np.searchsorted(places, starts)
         chosen = [
-            (block.ids[some], block.rows[some])
+            (block.ids[some], *(column[some] for column in block.columns))
             for block, start, first, last in zip(
                 self.blocks, starts, parts, parts[1:], strict=False
             )
             if len(some := places[first:last] - start)
         ]
-        ids, rows = zip(*chosen, strict=True)
-        return np.concatenate(ids), np.concatenate(rows)
+        ids, *columns = map(np.concatenate, zip(*chosen, strict=True))
+        return ids, tuple(columns)
 
 
 def best(ids: Ids, cosines: Scores, count: int) -> list[tuple[int, float]]:

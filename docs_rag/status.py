@@ -58,7 +58,15 @@ def corpus_status(
         verdict=(store.meta("calibration") or {}).get("rates", {}),
         vectors=_vectors(store, space, state),
         traces_dropped=traces_dropped,
-        notices=tuple(filter(None, (*notices, state.notice, *_unfinished(store)))),
+        notices=tuple(
+            filter(
+                None,
+                (
+                    *(*notices, state.notice),
+                    *(*_unfinished(store), *_without_trigrams(store)),
+                ),
+            )
+        ),
     )
 
 
@@ -69,6 +77,15 @@ def _unfinished(store: Store) -> list[str]:
     return [
         f"The last indexing run was interrupted with {files} files to go; run "
         "`docs-rag index` to finish it."
+    ]
+
+
+def _without_trigrams(store: Store) -> list[str]:
+    if store.has_trigrams():
+        return []
+    return [
+        'Substring search is off for this corpus ("trigram": false in corpora.json): '
+        "parts of words and names with signs are not found."
     ]
 
 

@@ -12,8 +12,10 @@ from typing import Any
 from docs_rag.fulltext import FullText
 from docs_rag.records import ChunkedDocument, Document, Skipped
 from docs_rag.schema import (
+    CONTRADICTIONS,
     HEADING,
     NO_SPACE,
+    WITHOUT_TRIGRAMS,
     Entry,
     IndexedFile,
     StoredChunk,
@@ -30,42 +32,6 @@ _CHUNK_COLUMNS = """
 
 
 _FILE_COLUMNS = "id, path, title, line_count, size_bytes"
-
-# Queries that find nothing in an index whose parts fit each other.
-_CONTRADICTIONS = {
-    "chunk without its words": (
-        "SELECT id FROM chunks EXCEPT SELECT id FROM words_docsize"
-    ),
-    "words without their chunk": (
-        "SELECT id FROM words_docsize EXCEPT SELECT id FROM chunks"
-    ),
-    "page without its words": (
-        "SELECT file_id FROM chunks EXCEPT SELECT id FROM pages_docsize"
-    ),
-    "words without their page": (
-        "SELECT id FROM pages_docsize EXCEPT SELECT file_id FROM chunks"
-    ),
-    "chunk without its trigrams": (
-        "SELECT id FROM chunks EXCEPT SELECT id FROM trigrams_docsize"
-    ),
-    "trigrams without their chunk": (
-        "SELECT id FROM trigrams_docsize EXCEPT SELECT id FROM chunks"
-    ),
-    "vector that is used and counts as spare, or the reverse": """
-        SELECT id FROM vectors v WHERE spare =
-        EXISTS (SELECT 1 FROM windows w WHERE w.vector_id = v.id)
-    """,
-    "chunk without a vector": f"""
-        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
-        WHERE f.space_id <> {NO_SPACE} EXCEPT
-        SELECT chunk_id FROM windows WHERE ordinal > {HEADING}
-    """,
-    "chunk with a vector of another space": f"""
-        SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id
-        JOIN windows w ON w.chunk_id = c.id JOIN vectors v ON v.id = w.vector_id
-        WHERE v.space_id <> f.space_id AND f.space_id <> {NO_SPACE}
-    """,
-}
 
 
 class Store(FullText, VectorTables):
@@ -106,7 +72,7 @@ class Store(FullText, VectorTables):
     def integrity_problems(self) -> list[str]:
         """Return what contradicts itself in this index; empty when all is well."""
         found = super().integrity_problems()
-        for problem, query in _CONTRADICTIONS.items():
+        for problem, query in CONTRADICTIONS.items():
             found += [f"{problem}: {row[0]}" for row in self.rows(query)]
         return found
 
@@ -135,6 +101,11 @@ class Store(FullText, VectorTables):
             NO_SPACE,
         )
         return [Skipped(*row) for row in rows]
+
+    def has_trigrams(self) -> bool:
+        """Tell whether no file was written without its trigrams."""
+        query = f"SELECT 1 FROM files WHERE recipe LIKE '%{WITHOUT_TRIGRAMS}' LIMIT 1"
+        return self.value(query) is None
 
     def touch_file(self, document: Document) -> None:
         """Note a new size and time for a file whose bytes are the same."""
@@ -223,6 +194,25 @@ class Store(FullText, VectorTables):
             json.dumps(list(paths)),
         )
         return {row[0]: row[1] for row in rows}
+
+    def files_of(self, chunk_ids: Sequence[int]) -> list[int]:
+        """Return the ids of the files that these chunks are in."""
+        rows = self.rows(
+            "SELECT DISTINCT file_id FROM chunks WHERE id IN "
+            "(SELECT value FROM json_each(?))",
+            json.dumps(list(chunk_ids)),
+        )
+        return [row[0] for row in rows]
+
+    def paths(self, file_ids: Sequence[int]) -> dict[int, str]:
+        """Return the paths of the files with these ids, by id."""
+        return dict(
+            self.rows(
+                "SELECT id, path FROM files WHERE id IN "
+                "(SELECT value FROM json_each(?))",
+                json.dumps(list(file_ids)),
+            )
+        )
 
     def all_chunks(self) -> list[StoredChunk]:
         """Return every chunk, by path and ordinal."""

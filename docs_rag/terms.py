@@ -42,7 +42,8 @@ class Terms:
     every token without end: a score divided by it is the share of the query held.
     They leave out what the corpus cannot hold: see ``_could_be_held``.
     ``stems`` has every word of the query, pruned or not, and ``frequencies`` the number
-    of passages that hold a stem.
+    of passages that hold a stem; ``chunk_frequencies`` and ``page_frequencies`` those
+    of what is asked for, by FTS5 string, in so many chunks and pages.
     """
 
     weights: dict[str, float]
@@ -52,7 +53,10 @@ class Terms:
     substrings: tuple[str, ...]
     stems: dict[str, str]
     frequencies: dict[str, int]
-    common_from: float
+    chunk_frequencies: dict[str, int]
+    page_frequencies: dict[str, int]
+    chunk_count: int
+    page_count: int
     is_readable: bool
     has_content: bool
     is_noise: bool
@@ -77,14 +81,14 @@ class Terms:
             return "the same stem as another word"
         if token in ENGLISH:
             return "only holds a sentence together"
-        if self.frequencies[stem] > self.common_from:
+        if self.frequencies[stem] > _COMMON_SHARE * self.chunk_count:
             return "in more than half of the passages"
         return "one word too many"
 
     @property
     def match(self) -> str:
         """The full-text query for any of the words; '' where the corpus has none."""
-        return match_any(token for token in self.weights if token not in self.unknown)
+        return " OR ".join(self.chunk_frequencies)
 
 
 def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> Terms:
@@ -100,16 +104,20 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
     is_readable = bool(stems) and known >= share * len(stems)
     unknown = frozenset(t for t in chosen if not frequencies[stems[t]])
     holdable = [t for t in chosen if is_readable or _could_be_held(t, unknown)]
-    page_frequencies = store.page_frequencies(stems[token] for token in holdable)
+    in_pages = store.page_frequencies(stems[token] for token in chosen)
+    asked = {match_any([t]): stems[t] for t in chosen if t not in unknown}
     return Terms(
         weights={t: _idf(frequencies[stems[t]], chunk_count) for t in chosen},
         unknown=unknown,
         ceiling=_ceiling((frequencies[stems[t]] for t in holdable), chunk_count),
-        page_ceiling=_ceiling(page_frequencies.values(), page_count),
+        page_ceiling=_ceiling((in_pages[stems[t]] for t in holdable), page_count),
         substrings=_substrings(query, frozenset() if is_other else unknown),
         stems=stems,
         frequencies=frequencies,
-        common_from=_COMMON_SHARE * chunk_count,
+        chunk_frequencies={term: frequencies[stem] for term, stem in asked.items()},
+        page_frequencies={term: in_pages[stem] for term, stem in asked.items()},
+        chunk_count=chunk_count,
+        page_count=page_count,
         is_readable=is_readable,
         has_content=bool(content) or _is_heading(store, query),
         is_noise=not is_readable and not known and not is_other_language(tokens),
@@ -130,7 +138,9 @@ def _could_be_held(token: str, unknown: frozenset[str]) -> bool:
 def _is_heading(store: FullText, query: str) -> bool:
     """Say whether a query of function words alone is a heading: ``while`` is code."""
     phrase = match_any([" ".join(query_words(query))])
-    return bool(phrase and store.search_words("{title heading} : " + phrase, 1))
+    if not phrase:
+        return False
+    return store.count_matches("words", "{title heading} : " + phrase, 1) > 0
 
 
 def _telling(

@@ -117,7 +117,11 @@ class Tree:
                         linked.extend(self._linked_directory(below))
                         yield from self._linked_file(below)
                     elif self.is_wanted(entry.name):
-                        yield from self._plain_file(below, entry)
+                        reason = _against_file(entry)
+                        if reason is None:
+                            yield below
+                        else:
+                            self.skipped[printable(below.path)] = reason
                 except OSError as error:
                     self.skipped[printable(below.path)] = unreadable(error)
 
@@ -128,15 +132,6 @@ class Tree:
         except OSError as error:
             self.skipped[printable(directory)] = unreadable(error)
             return []
-
-    def _plain_file(self, file: Found, entry: "os.DirEntry[str]") -> Iterator[Found]:
-        reason = _against_name(file.name, "file")
-        if reason is None and not entry.is_file(follow_symlinks=False):
-            reason = "not a regular file"
-        if reason is None:
-            yield file
-        else:
-            self.skipped[printable(file.path)] = reason
 
     def _leaves_out(self, directory: Found) -> bool:
         if self.excludes(directory.path) or self.excludes(directory.real_path):
@@ -226,10 +221,20 @@ def _against_directory(name: str) -> str | None:
     return _against_name(name, "directory")
 
 
+def _against_file(entry: "os.DirEntry[str]") -> str | None:
+    """Say why what is no link and has a wanted name is left out all the same."""
+    reason = _against_name(entry.name, "file")
+    if reason is None and not entry.is_file(follow_symlinks=False):
+        return "not a regular file"
+    return reason
+
+
 def _against_name(name: str, kind: str) -> str | None:
     """Say why a file or directory of this name is left out."""
     if name.startswith("."):
         return f"hidden {kind}"
+    if name.isascii() and name.isprintable():
+        return None
     if _NOT_UTF8.search(name):
         return "name is not UTF-8"
     if printable(name) != name:

@@ -55,6 +55,9 @@ class VectorEngine(Protocol):
     def state(self, store: Store, space: Space) -> EngineState:
         """Say how the vectors of this snapshot are searched."""
 
+    def wait(self) -> None:
+        """Return when no vectors are being loaded any more."""
+
 
 class DiskVectors:
     """sqlite-vec over the file: no start-up cost, no memory, a full read a query."""
@@ -77,6 +80,9 @@ class DiskVectors:
     def state(self, store: Store, space: Space) -> EngineState:
         """See ``VectorEngine``."""
         return EngineState(self.name)
+
+    def wait(self) -> None:
+        """See ``VectorEngine``: nothing ever is."""
 
 
 def live_batches(

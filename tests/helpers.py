@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from docs_rag.lexical import fold, words
+from docs_rag.lexical import searchable, words
 from docs_rag.records import (
     Answer,
     Capacity,
@@ -90,7 +90,7 @@ def make_stored(
 
 def make_document(path: str = "docs/a.md", text: str = "Turn it on.") -> Document:
     size = len(text.encode())
-    return Document(path, Path("/corpus") / path, size, 1, sha256(text))
+    return Document(path, Path("/corpus"), size, 1, sha256(text))
 
 
 def make_indexed(
@@ -210,7 +210,9 @@ class Index:
             RECIPE,
             self.space.id,
             [
-                make_entry(chunk, vector_ids[digest(chunk.body)], title=title)
+                make_entry(
+                    chunk, vector_ids[digest(chunk.body)], title=title, path=path
+                )
                 for chunk in chunks
             ],
         )
@@ -222,11 +224,14 @@ class Index:
             self.store.advance()
 
 
-def make_entry(chunk: Chunk, *vector_ids: int, title: str = "Manual") -> Entry:
+def make_entry(
+    chunk: Chunk, *vector_ids: int, title: str = "Manual", path: str = "docs/a.md"
+) -> Entry:
     """Fold a chunk as the indexer does."""
     fields = (title, chunk.heading, chunk.text)
     first, second, third = (" ".join(words(field)) for field in fields)
-    return Entry(chunk, (first, second, third), fold(chunk.text), vector_ids)
+    trigrams = searchable(path, chunk.heading, chunk.text)
+    return Entry(chunk, (first, second, third), trigrams, vector_ids)
 
 
 def make_store(path: Path, dimension: int = DIMENSION) -> Index:

@@ -699,7 +699,7 @@ def test_version_is_the_package_version(capsys):
     assert capsys.readouterr().out == f"docs-rag {__version__}\n"
 
 
-@pytest.mark.parametrize("door", ["serve.py", "indexer.py", "netguard.py"])
+@pytest.mark.parametrize("door", ["serve.py", "indexer.py"])
 def test_a_python_without_the_packages_is_told_so(door):
     """A door run by a Python that lacks a package names it and what to do."""
     done = subprocess.run(
@@ -716,6 +716,21 @@ def test_a_python_without_the_packages_is_told_so(door):
     assert "pip install" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_question_of_binding_needs_no_package():
+    """Whether a server may start is decided by a Python that has nothing installed."""
+    done = subprocess.run(
+        [sys.executable, "-S", str(kit.ROOT / "netguard.py")],
+        env={"PATH": "/usr/bin:/bin"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "127.0.0.1" in done.stdout
 
 
 def test_a_question_needs_no_quotes(project, capsys):

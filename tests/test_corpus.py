@@ -26,7 +26,7 @@ def test_a_document_holds_the_facts_of_its_file(tmp_path: Path) -> None:
     path = corpus.directory / "docs" / "sub" / "a.md"
     assert document == Document(
         path="docs/sub/a.md",
-        absolute=path,
+        root=corpus.directory,
         size_bytes=len(content),
         mtime_ns=path.stat().st_mtime_ns,
         sha256=hashlib.sha256(content).hexdigest(),

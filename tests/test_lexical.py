@@ -20,6 +20,7 @@ from docs_rag.lexical import (
     words,
 )
 from docs_rag.store import Store
+from docs_rag.substrings import by_substrings
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=60)
 MIB = 1_000_000
@@ -208,8 +209,8 @@ def test_names_are_found_with_their_punctuation(tmp_path: Path) -> None:
     index.put("docs/flag.md", "Pass --drift to it.")
     index.put("docs/word.md", "The drift of the current, and a spindrift.")
     with index.store as store:
-        flags = store.search_trigrams(match_any(query_substrings("--drift")), 9)
-        inside = store.search_trigrams(match_any(query_substrings("indrif")), 9)
+        flags = by_substrings(store, query_substrings("--drift"), 2, 9).items()
+        inside = by_substrings(store, query_substrings("indrif"), 2, 9).items()
         assert paths_of(store, flags) == ["docs/flag.md"]
         assert paths_of(store, inside) == ["docs/word.md"]
 
@@ -259,7 +260,7 @@ def test_any_text_is_a_legal_query(empty_store: Store, text: str) -> None:
         query = match_any(terms)
         if query:
             empty_store.search_words(query, 5)
-            empty_store.search_trigrams(query, 5)
+            by_substrings(empty_store, terms, 1, 5)
 
 
 def test_operators_are_words(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_signs_find_what_the_file_finds(tmp_path: Path) -> None:
             total += len(first)
 
     assert engine.name == "resident-signs"
-    assert engine.size_bytes == 20_000 * (WIDE // 8 + 9)
+    assert engine.size_bytes == 20_000 * (WIDE // 8 + 11)
     assert found >= 0.99 * total
 
 
@@ -82,8 +82,8 @@ def test_signs_rank_no_better_than_what_is_asked_for(tmp_path: Path) -> None:
     [
         (100 * (4 * DIMENSION + 9), "resident"),
         (100 * (4 * DIMENSION + 9) - 1, "resident-signs"),
-        (100 * (8 + 9), "resident-signs"),
-        (100 * (8 + 9) - 1, "sqlite-vec"),
+        (100 * (8 + 11), "resident-signs"),
+        (100 * (8 + 11) - 1, "sqlite-vec"),
     ],
 )
 def test_the_limit_decides_what_is_kept(index: Index, limit_bytes: int, name: str):

@@ -35,6 +35,7 @@ from docs_rag.records import (
 )
 from docs_rag.schema import NO_SPACE
 from docs_rag.store import Store
+from docs_rag.substrings import by_substrings
 from docs_rag.vectors import to_bytes
 
 OTHER = ModelIdentity("stub", "other")
@@ -65,15 +66,13 @@ def everything(index: Index) -> list[Any]:
     ]
     of_chunk = store.chunks([chunk.id for chunk in store.all_chunks()])
     found += [dataclasses.replace(c, id=0) for c in store.all_chunks()]
-    for search, query in (
-        (store.search_words, match_any(["valve", "pump", "database", "red", "潮汐"])),
-        (store.search_trigrams, match_any(["valve", "pum", "the "])),
-    ):
-        hits = search(query, 99)
+    query = match_any(["valve", "pump", "database", "red", "潮汐"])
+    substrings = by_substrings(store, ["valve", "pum", "the "], len(of_chunk), 99)
+    for hits in (dict(store.search_words(query, 99)), substrings):
         found.append(
             sorted(
                 (round(score, 6), of_chunk[i].path, of_chunk[i].ordinal)
-                for i, score in hits
+                for i, score in hits.items()
             )
         )
     near = store.nearest(index.space.id, to_bytes(unit_vector("the pump")), 99)
@@ -90,7 +89,8 @@ def everything(index: Index) -> list[Any]:
     stems = ["valv", "pump", "databas", "red"]
     found.append((store.document_frequencies(stems), store.page_frequencies(stems)))
     pages = store.search_pages(match_any(["valve", "pump", "red"]), 99)
-    found.append(sorted((path, round(score, 6)) for path, score in pages.items()))
+    paths = store.paths([i for i, _ in pages])
+    found.append(sorted((paths[i], round(score, 6)) for i, score in pages))
     return found
 
 
@@ -492,16 +492,20 @@ def test_title_and_heading_weigh_more_than_text(index: Index) -> None:
 def test_searches_are_bounded_and_ordered(index: Index) -> None:
     """At most so many are returned, better ones first, equal ones by id."""
     index.put("docs/a.md", *["valve same"] * 5, "valve valve valve same")
-    for search in (index.store.search_words, index.store.search_trigrams):
-        found = search('"valve"', 99)
+
+    def substrings(text: str, count: int) -> list[tuple[int, float]]:
+        return list(by_substrings(index.store, [text], 6, count).items())
+
+    for search in (index.store.search_words, substrings):
+        found = search("valve", 99)
         scores = [score for _, score in found]
         equal = [chunk_id for chunk_id, score in found if score == scores[-1]]
 
         assert len(found) == 6
         assert scores == sorted(scores, reverse=True)
         assert equal == sorted(equal)
-        assert search('"valve"', 2) == found[:2]
-        assert search('"nothing"', 99) == []
+        assert search("valve", 2) == found[:2]
+        assert search("nothing", 99) == []
 
 
 def test_frequencies_follow_the_index(index: Index) -> None:

@@ -19,13 +19,20 @@ class Bench:
     One run: how much to measure, where to put what it needs, whom to tell.
 
     ``work`` is a scratch directory that the run may fill; ``say`` takes a line of
-    progress.
+    progress. ``given_sizes`` are chunks to measure at in the place of the usual ones.
     """
 
     is_full: bool
     work: Path
     repeats: int
     say: Callable[[str], None]
+    given_sizes: tuple[int, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The corpora to measure, in chunks, smallest first."""
+        usual = (1_000, 10_000, 100_000, 1_000_000) if self.is_full else (1_000, 10_000)
+        return self.given_sizes or usual
 
 
 @dataclass(frozen=True, slots=True)
