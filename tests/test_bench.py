@@ -12,9 +12,9 @@ from project import ROOT
 
 from docs_rag.chunking import chunk_markdown
 from docs_rag.preparing import POLICY, recipe
+from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Retriever, ask
 from docs_rag.store import Store
-from docs_rag.vectors import ResidentVectors
 from eval.bench import __main__ as bench_main
 from eval.bench.chart import log_chart
 from eval.bench.figures import Bench, Figure, Section, Table

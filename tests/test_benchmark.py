@@ -11,8 +11,9 @@ from docs_rag.benchmarking import own_questions, read_questions
 from docs_rag.config import load_settings
 from docs_rag.embedding import StubEmbedder
 from docs_rag.errors import DocsRagError
+from docs_rag.resident import ResidentVectors
 from docs_rag.store import Store
-from docs_rag.vectors import DiskVectors, ResidentVectors
+from docs_rag.vectors import DiskVectors
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def _opened(place: Filled, folder: Path) -> Iterator[Corpus]:
         if space is None:
             raise LookupError(f"{place.index_path} has no space")
         batches = list(live_batches(store, space))
-        ids = np.array([i for batch, _ in batches for i in batch], dtype=np.int64)
+        ids = np.concatenate([batch for batch, _ in batches])
         matrix = np.concatenate([rows for _, rows in batches])
         yield Corpus(place, store, space, asked, ids, matrix, folder)
 

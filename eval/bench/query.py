@@ -204,7 +204,7 @@ def bare_table(place: Filled, folder: Path) -> apsw.Connection:
             with connection:
                 connection.executemany(
                     "INSERT INTO bare(rowid, vector) VALUES(?, ?)",
-                    zip(ids, map(to_bytes, matrix), strict=True),
+                    zip(ids.tolist(), map(to_bytes, matrix), strict=True),
                 )
     return connection
 
