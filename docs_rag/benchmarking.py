@@ -17,13 +17,14 @@ from docs_rag import __version__
 from docs_rag.benchmark import RECALL_DEPTH, Measured, Spread, Target, measure_queries
 from docs_rag.cases import read_golden
 from docs_rag.config import Settings
+from docs_rag.embedders import embedder_for
 from docs_rag.errors import EXIT_DONE, ConfigError, IndexMissingError
 from docs_rag.golden import draft
 from docs_rag.lexical import words
 from docs_rag.readers import ReaderPool
 from docs_rag.rendering import json_for
 from docs_rag.schema import StoredChunk
-from docs_rag.service import embedder_for, engine_for
+from docs_rag.service import engine_for
 from docs_rag.store import Store
 
 # Of so many passages for each question wanted, some are headed like a question.

@@ -170,9 +170,14 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    if arguments.query:
+        from docs_rag.embedders import load_ahead
+
+        load_ahead(settings, [" ".join(arguments.query), *arguments.also])
     from docs_rag.asking import query
 
-    return query(arguments, _settings(arguments), sys.stdin, sys.stdout)
+    return query(arguments, settings, sys.stdin, sys.stdout)
 
 
 def _status(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from docs_rag import __version__
 from docs_rag.cases import Case
 from docs_rag.config import load_settings
+from docs_rag.embedders import embedder_for
 from docs_rag.embedding import StubEmbedder
 from docs_rag.errors import EmbeddingError
 from docs_rag.indexer import index_corpus
@@ -31,7 +32,6 @@ from docs_rag.metrics import (
 from docs_rag.records import EmbeddingBatch, Match, Purpose
 from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Retriever, ask
-from docs_rag.service import embedder_for
 
 DEPTHS = (1, 3, 5, 10)
 PASSAGE_DEPTH = 5

@@ -19,6 +19,7 @@ from docs_rag.backup import Snapshot, restore_snapshot, take_snapshot
 from docs_rag.config import Settings
 from docs_rag.corpora import Corpus
 from docs_rag.doctor import Finding, examine, require_corpus
+from docs_rag.embedders import embedder_for
 from docs_rag.errors import EXIT_DONE, EXIT_REFUSED, ConfigError
 from docs_rag.filesystem import network_warning
 from docs_rag.indexer import IndexOptions, Progress, index_corpus
@@ -26,7 +27,6 @@ from docs_rag.progress import ProgressMeter
 from docs_rag.records import Embedder, IndexReport
 from docs_rag.refreshing import refresh
 from docs_rag.rendering import json_for, report_as_json, report_as_text, warnings_of
-from docs_rag.service import embedder_for
 from docs_rag.watching import Watch
 
 

@@ -6,7 +6,6 @@ neither can answer otherwise than the other.
 """
 
 import dataclasses
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from docs_rag.config import Corpus, Settings
-from docs_rag.embedding import EmbedderSpec, build_embedder
+from docs_rag.embedders import embedder_for
 from docs_rag.reading import Page
-from docs_rag.records import Answer, CorpusStatus, Embedder
+from docs_rag.records import Answer, CorpusStatus
 from docs_rag.resident import ResidentVectors
 from docs_rag.retrieval import Question, Retriever
 from docs_rag.schema import StoredFile
@@ -160,24 +159,6 @@ def _answered(record: CallRecord, answer: Answer) -> CallRecord:
             **answer.facts,
             "stale_hits": sum(hit.stale for hit in answer.hits),
         },
-    )
-
-
-# A model is large: whoever asks for the same one in this process shares it.
-_shared_embedder = functools.cache(build_embedder)
-
-
-def embedder_for(settings: Settings, *, for_one_question: bool = False) -> Embedder:
-    """Return the embedder that the settings name; see ``EmbedderSpec``."""
-    return _shared_embedder(
-        EmbedderSpec(
-            backend=settings.backend.value,
-            model=settings.embed_model,
-            model_path=settings.embed_model_path,
-            base_url=settings.base_url,
-            api_key=settings.api_key,
-            for_one_question=for_one_question,
-        )
     )
 
 

@@ -20,10 +20,11 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from docs_rag.config import load_settings
+from docs_rag.embedders import embedder_for
 from docs_rag.indexer import IndexOptions, index_corpus
 from docs_rag.records import Hit, IndexReport
 from docs_rag.retrieval import ask
-from docs_rag.service import CallContext, Service, embedder_for
+from docs_rag.service import CallContext, Service
 from docs_rag.tracing import Caller
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,6 +16,7 @@ import tools
 
 from docs_rag.cli import main
 from docs_rag.config import Corpus, load_settings
+from docs_rag.embedders import embedder_for
 from docs_rag.errors import (
     ConfigError,
     DocsRagError,
@@ -32,7 +33,6 @@ from docs_rag.locking import corpus_lock
 from docs_rag.provenance import read_source
 from docs_rag.records import IndexReport
 from docs_rag.refreshing import Refreshed, refresh
-from docs_rag.service import embedder_for
 from docs_rag.store import Store
 
 pytestmark = tools.needs("git", "bash")

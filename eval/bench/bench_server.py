@@ -26,10 +26,11 @@ sys.path.insert(0, str(ROOT))
 
 from docs_rag.backend import usable_cores  # noqa: E402
 from docs_rag.config import load_settings  # noqa: E402
+from docs_rag.embedders import embedder_for  # noqa: E402
 from docs_rag.indexer import index_corpus  # noqa: E402
 from docs_rag.retrieval import ask  # noqa: E402
 from docs_rag.scaffold import propose, write  # noqa: E402
-from docs_rag.service import CallContext, embedder_for, open_service  # noqa: E402
+from docs_rag.service import CallContext, open_service  # noqa: E402
 from docs_rag.tracing import Caller  # noqa: E402
 
 CLIENTS = (1, 8, 32)
