@@ -163,8 +163,10 @@ def _engine(place: Filled) -> dict[str, object]:
         space = store.space(SyntheticEmbedder().identity.fingerprint)
         if space is None:
             raise LookupError(f"{place.index_path} has no space")
-        count = len(store.live_vector_ids(space.id))
+        count = store.live_vector_count(space.id)
         before = _own_bytes()
+        engine.nearest(store, space, asked.vector, 10)
+        engine.wait()
         engine.nearest(store, space, asked.vector, 10)
         grown = _own_bytes() - before
     return {
