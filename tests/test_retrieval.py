@@ -223,9 +223,14 @@ def test_any_string_is_a_legal_query(
     assert len(opened(ship).retrieve(question).hits) <= 3
 
 
-def test_engines_answer_alike(ship: Corpus, opened: Callable[..., Retriever]) -> None:
-    """The server's engine and the shell's give the same answers."""
-    disk, resident = opened(ship), opened(ship, engine=ResidentVectors())
+@pytest.mark.parametrize(
+    "engine", [ResidentVectors(), ResidentVectors(matrix_bytes=0)], ids=["all", "signs"]
+)
+def test_engines_answer_alike(
+    ship: Corpus, opened: Callable[..., Retriever], engine: ResidentVectors
+) -> None:
+    """The server's engine, in either form, and the shell's give the same answers."""
+    disk, resident = opened(ship), opened(ship, engine=engine)
 
     for query in QUERIES:
         one, other = disk.retrieve(ask(query)), resident.retrieve(ask(query))
