@@ -316,3 +316,23 @@ def test_json_can_go_to_standard_output(monkeypatch, tmp_path, capsys):
     assert "size failed: OSError: no disk" in seen.err
     part, lost = json.loads(seen.out)["sections"]
     assert part["title"] == "Part" and "no disk" in lost["notes"][0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_a_peak_is_that_of_the_process_itself() -> None:
+    """A child of a large process is not as large as that one was."""
+    child = "from eval.bench.processes import peak_bytes; print(peak_bytes())"
+    parent = (
+        "import subprocess, sys\n"
+        "held = bytearray(300_000_000)\n"
+        f"subprocess.run([sys.executable, '-c', {child!r}], check=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", parent],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert 1_000_000 < int(done.stdout) < 200_000_000

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -71,7 +72,17 @@ def _without_settings() -> dict[str, str]:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had resident."""
+    """
+    Return the most memory that this process has had resident.
+
+    Linux's own count begins anew with a program; what getrusage says goes back to the
+    process that started it, and so is the parent's where that was larger.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
