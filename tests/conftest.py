@@ -1,11 +1,17 @@
 """Every test starts from an environment that says nothing of docs-rag."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 OURS = ("RAG_", "EMBED_", "LMSTUDIO_")
+
+# A shell's background jobs ignore an interrupt, and so would all that tests start.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
