@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 # Weights, in spreads of the model's similarity over the corpus; chosen by the mean over
 # sets of questions on several corpora: eval/README.md has the ablation.
 _HEADING = 0.3
-_WORDS = 8.0
+_WORDS = 9.0
 _PAGE_WORDS = 11.0
 _PAGE_MEANING = 0.3
 _LEAD = 0.1

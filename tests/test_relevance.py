@@ -89,3 +89,21 @@ def test_the_unit_of_similarity_does_not_matter(factor: float) -> None:
     )
 
     assert all(abs(a - b) < 1e-6 for a, b in zip(plain, scaled, strict=True))
+
+
+def test_words_outweigh_a_meaning_that_is_not_far_above() -> None:
+    """
+    A page of one passage that holds every word comes before pages that are only near.
+
+    Its first passage is the passage itself, so meaning counts twice there.
+    """
+    near = [
+        Signals(f"g{n}.md", body=0.42 - n / 100, lead=0.42 - n / 100, heading=0.2)
+        for n in range(6)
+    ]
+    holder = Signals(
+        "target.md", body=0.06, lead=0.06, heading=0.02, words=0.58, page=0.5
+    )
+    found = relevance([*near, holder], 0.054)
+
+    assert found.index(max(found)) == len(near)
