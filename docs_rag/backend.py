@@ -6,6 +6,7 @@ finite and of length one.
 """
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from docs_rag.records import Vectors
 
 T = TypeVar("T")
+
+# The pools at work, by the thread that waits for each.
+_pools: dict[int, ThreadPoolExecutor] = {}
 
 # What is embedded for a blank text: most servers refuse an empty input.
 BLANK_STAND_IN = "."
@@ -102,6 +106,7 @@ def map_texts(
     # The longest first, so that no thread ends on one while the others wait.
     order = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
     with ThreadPoolExecutor(workers, thread_name_prefix="docs-rag-embed") as pool:
+        _pools[threading.get_ident()] = pool
         try:
             results = pool.map(function, order, [texts[at] for at in order])
             by_position = dict(zip(order, results, strict=True))
@@ -110,3 +115,16 @@ def map_texts(
             # Or an interrupt would wait for all that is still queued.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+        finally:
+            del _pools[threading.get_ident()]
+
+
+def drop_texts_of(thread: threading.Thread) -> None:
+    """
+    Let ``map_texts`` in another thread begin no further text; it raises there.
+
+    Python ends only when every text that a pool has queued is through.
+    """
+    pool = _pools.get(thread.ident or 0)
+    if pool is not None:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -64,6 +64,11 @@ def _case(line: str, where: str) -> Case:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise GoldenError(f"{where}: not JSON ({error})") from error
+    except (RecursionError, ValueError) as error:
+        # Python refuses to convert numbers of more than 4300 digits.
+        raise GoldenError(
+            f"{where}: brackets are nested too deeply, or a number is too long"
+        ) from error
     if not isinstance(row, dict):
         raise GoldenError(f"{where}: an object is wanted, not {type(row).__name__}")
     expected = _strings(row, "expected", where)

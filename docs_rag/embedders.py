@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 
 from docs_rag.embedding import EmbedderSpec, build_embedder
-from docs_rag.errors import DocsRagError
 from docs_rag.records import Embedder, Purpose
 from docs_rag.settings import Backend, Settings
 
@@ -43,8 +42,8 @@ def load_ahead(settings: Settings, texts: Sequence[str]) -> None:
     def load() -> None:
         try:
             embedder.embed(texts, Purpose.QUERY)
-        except (DocsRagError, RuntimeError):
-            # No more threads can be started: the process ends, for another reason.
+        except Exception:
+            # Or Python would print a traceback beside the line that says the same.
             return
 
     threading.Thread(target=load, name="docs-rag-load", daemon=True).start()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from docs_rag.backend import drop_texts_of
 from docs_rag.errors import TextRefusedError
 from docs_rag.preparing import Prepared
 from docs_rag.records import Embedder, Purpose
@@ -112,6 +113,7 @@ class _Batch:
 
     def leave(self) -> None:
         """Let the model come to an end, but not for long, and hear nothing of it."""
+        drop_texts_of(self._thread)
         self._thread.join(_GRACE_SECONDS)
 
     def wait(self) -> None:

@@ -260,10 +260,11 @@ def _write(
         feed.add(prepared)
         feed.drain()
         with store.transaction():
+            changed = 0
             for one in prepared:
                 path = one.document.path
-                store.remove_file(moved_from.get(path, path))
-                store.remove_file(path)
+                changed += store.remove_file(moved_from.get(path, path))
+                changed += store.remove_file(path) + len(one.chunked.chunks)
                 failure = _failure(run, one)
                 known = store.vector_ids(space.id, one.texts)
                 store.add_file(
@@ -276,6 +277,7 @@ def _write(
                     entries(one, known, run.corpus.trigram),
                 )
             store.set_meta(unfinished=len(paths) - start - len(group))
+            _count_changed(store, changed)
             store.advance()
         run.progress("writing", start + len(group), len(paths))
 
@@ -311,8 +313,7 @@ def _finish(
     """Purge, note what the scan found, and make this space the active one."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with store.transaction():
-        for path in steps.purged:
-            store.remove_file(path)
+        _count_changed(store, sum(store.remove_file(path) for path in steps.purged))
         _touch_moved_times(run, store, steps, indexed)
         store.set_meta(
             corpus=run.corpus.name,
@@ -340,6 +341,10 @@ def _finish(
     _calibrate(run, store, space)
 
 
+def _count_changed(store: Store, chunks: int) -> None:
+    store.set_meta(changed_chunks=store.meta("changed_chunks", 0) + chunks)
+
+
 def _touch_moved_times(
     run: _Run, store: Store, steps: Plan, indexed: dict[str, IndexedFile]
 ) -> None:
@@ -354,12 +359,15 @@ def _calibrate(run: _Run, store: Store, space: Space) -> None:
     """
     Measure what the verdict goes by, where enough has changed since the last time.
 
-    A tenth of the files: the measure is of the corpus as a whole, and a small refresh
-    should cost little.
+    A tenth of the files, or of the passages: the measure is of the corpus as a whole,
+    and a small refresh should cost little.
     """
     made_by = [CALIBRATION_VERSION, space.fingerprint]
-    changed = store.meta("changed_files", 0)
-    is_small = not changed or _RECALIBRATION_SHARE * changed < store.meta("files", 0)
+    is_small = all(
+        not changed or _RECALIBRATION_SHARE * changed < store.meta(what, 0)
+        for what in ("files", "chunks")
+        for changed in [store.meta(f"changed_{what}", 0)]
+    )
     if store.meta("calibrated_by") == made_by and is_small:
         return
     store.settle_text()
@@ -369,4 +377,5 @@ def _calibrate(run: _Run, store: Store, space: Space) -> None:
             calibration=calibration_as_json(calibration),
             calibrated_by=made_by,
             changed_files=0,
+            changed_chunks=0,
         )

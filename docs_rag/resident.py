@@ -137,8 +137,8 @@ class ResidentVectors:
                     return loaded
                 if generation < loaded.generation:
                     return None
-                loaded = _advanced(loaded, store, space)
-                if self._fits(loaded.shelf, space.capacity.dimension):
+                if self._may_advance(loaded, store, space):
+                    loaded = _advanced(loaded, store, space)
                     self._loaded = loaded
                     return loaded
             if self._declined == (key, generation):
@@ -166,7 +166,10 @@ class ResidentVectors:
             name="docs-rag-vectors",
             daemon=True,
         )
-        self._loading.start()
+        try:
+            self._loading.start()
+        except RuntimeError:  # no further thread: asked again at the next query
+            self._loading = None
         return None
 
     def _load_aside(
@@ -194,10 +197,13 @@ class ResidentVectors:
             return Signs
         return None
 
-    def _fits(self, shelf: Shelf, dimension: int) -> bool:
-        """Say whether a shelf is within the limit, or could be no smaller."""
-        form = self._form(len(shelf), dimension)
-        return form is Exact or form is type(shelf.form)
+    def _may_advance(self, held: _Loaded, store: Store, space: Space) -> bool:
+        """Say whether a snapshot fits in the form held and has few new vectors."""
+        count = store.live_vector_count(space.id)
+        form = self._form(count, space.capacity.dimension)
+        fits = form is Exact or form is type(held.shelf.form)
+        new = store.live_vector_count(space.id, held.last_id)
+        return fits and new <= self._inline_vectors
 
     def _why_on_disk(self, count: int, dimension: int) -> str:
         needed = -(-Signs.bytes_of(count, dimension) // _MB)

@@ -127,6 +127,7 @@ MIGRATIONS = (
         PRIMARY KEY(kind, term)
     ) WITHOUT ROWID;
     DROP TABLE trigrams;
+    UPDATE files SET recipe = recipe || '/words';
     CREATE VIRTUAL TABLE trigrams USING fts5(
         body, content='', contentless_delete=1, detail=none, tokenize="trigram"
     );

@@ -84,8 +84,9 @@ def _without_trigrams(store: Store) -> list[str]:
     if store.has_trigrams():
         return []
     return [
-        'Substring search is off for this corpus ("trigram": false in corpora.json): '
-        "parts of words and names with signs are not found."
+        'Substring search is off for this corpus ("trigram": false in corpora.json, '
+        "or no run since an upgrade): parts of words and names with signs are not "
+        "found."
     ]
 
 

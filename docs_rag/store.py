@@ -114,8 +114,12 @@ class Store(FullText, VectorTables):
             *(document.size_bytes, document.mtime_ns, document.path),
         )
 
-    def remove_file(self, path: str) -> None:
-        """Remove a file and all that came from it; its vectors become spare."""
+    def remove_file(self, path: str) -> int:
+        """
+        Remove a file and all that came from it; return how many chunks that were.
+
+        Its vectors become spare.
+        """
         rows = self.rows(
             "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id "
             "WHERE f.path = ?",
@@ -136,6 +140,7 @@ class Store(FullText, VectorTables):
             json.dumps(sorted({row[0] for row in used})),
         )
         self.rows("DELETE FROM files WHERE path = ?", path)
+        return len(rows)
 
     def add_file(
         self,

@@ -95,7 +95,10 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
     """Choose and weigh the words of ``query`` for a corpus of that size."""
     tokens = query_words(query)
     stems = {token: stem for token, stem in store.stems(tokens).items() if stem}
-    frequencies = store.document_frequencies(dict.fromkeys(stems.values()))
+    # Counts of common words may be older than the corpus, which may have shrunk.
+    frequencies = _at_most(
+        chunk_count, store.document_frequencies(dict.fromkeys(stems.values()))
+    )
     content = [token for token in stems if token not in ENGLISH]
     chosen = _telling(content or list(stems), stems, frequencies, chunk_count)
     known = sum(frequencies[stem] > 0 for stem in stems.values())
@@ -104,7 +107,9 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
     is_readable = bool(stems) and known >= share * len(stems)
     unknown = frozenset(t for t in chosen if not frequencies[stems[t]])
     holdable = [t for t in chosen if is_readable or _could_be_held(t, unknown)]
-    in_pages = store.page_frequencies(stems[token] for token in chosen)
+    in_pages = _at_most(
+        page_count, store.page_frequencies(stems[token] for token in chosen)
+    )
     asked = {match_any([t]): stems[t] for t in chosen if t not in unknown}
     return Terms(
         weights={t: _idf(frequencies[stems[t]], chunk_count) for t in chosen},
@@ -122,6 +127,10 @@ def terms_of(store: FullText, query: str, chunk_count: int, page_count: int) -> 
         has_content=bool(content) or _is_heading(store, query),
         is_noise=not is_readable and not known and not is_other_language(tokens),
     )
+
+
+def _at_most(limit: int, frequencies: dict[str, int]) -> dict[str, int]:
+    return {stem: min(count, limit) for stem, count in frequencies.items()}
 
 
 def _could_be_held(token: str, unknown: frozenset[str]) -> bool:

@@ -78,12 +78,13 @@ class VectorTables(Database):
         )
         return [row[0] for row in rows]
 
-    def live_vector_count(self, space_id: int) -> int:
-        """Return how many vectors chunks use."""
+    def live_vector_count(self, space_id: int, after: int = 0) -> int:
+        """Return how many vectors with ids above ``after`` chunks use."""
         return int(
             self.value(
-                "SELECT count(*) FROM vectors WHERE space_id = ? AND spare = 0",
-                space_id,
+                "SELECT count(*) FROM vectors WHERE space_id = ? AND spare = 0 "
+                "AND id > ?",
+                *(space_id, after),
             )
         )
 

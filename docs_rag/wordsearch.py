@@ -65,14 +65,19 @@ def by_words(store: Store, terms: Terms, near: Sequence[int] = ()) -> Lexical:
     paths = store.paths(list(files))
     best = list(found)[:_COVERAGE_CHUNKS]
     return Lexical(
-        words={i: score / terms.ceiling for i, score in found.items()},
+        words={i: _share(score, terms.ceiling) for i, score in found.items()},
         pages={
-            paths[i]: score / terms.page_ceiling
+            paths[i]: _share(score, terms.page_ceiling)
             for i, score in files.items()
             if i in paths
         },
         covered=_covered(store, terms, best),
     )
+
+
+def _share(score: float, ceiling: float) -> float:
+    """Return a share of 1 at most: the ceiling rests on counts that may be old."""
+    return min(1.0, score / ceiling) if ceiling else 1.0
 
 
 def _covered(store: Store, terms: Terms, ids: Sequence[int]) -> float:

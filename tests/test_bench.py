@@ -337,3 +337,15 @@ def test_a_peak_is_that_of_the_process_itself() -> None:
     )
 
     assert 1_000_000 < int(done.stdout) < 200_000_000
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_a_folder_is_refused_before_the_run(
+    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report that could not be written at the end is refused at the beginning."""
+    with pytest.raises(SystemExit) as refused:
+        bench_main.main([option, str(tmp_path)])
+
+    assert refused.value.code == 2
+    assert "is a folder" in capsys.readouterr().err

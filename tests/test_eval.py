@@ -73,6 +73,8 @@ def test_roc_area_is_fair(first: list[float], second: list[float]) -> None:
     ("line", "message"),
     [
         pytest.param("{", "not JSON", id="syntax"),
+        pytest.param("[" * 100_000, "nested too deeply", id="brackets"),
+        pytest.param('{"id": ' + "1" * 5_000, "too long", id="digits"),
         pytest.param("[]", "object", id="not an object"),
         pytest.param(
             '{"id": "b", "query": " ", "expected": []}', "'query'", id="blank"

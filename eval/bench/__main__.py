@@ -113,7 +113,11 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _target(text: str) -> str:
     """Refuse before the run what could not be written after it."""
-    if text != "-" and not os.access(Path(text).resolve().parent, os.W_OK):
+    if text == "-":
+        return text
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder: name a file in it")
+    if not os.access(Path(text).resolve().parent, os.W_OK):
         raise argparse.ArgumentTypeError(
             f"{text}: its folder does not exist or is not writable"
         )
