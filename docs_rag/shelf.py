@@ -90,10 +90,20 @@ class Block:
     columns: Columns
     live: npt.NDArray[np.bool_]
 
-    def has_room_for(self, ids: Ids) -> bool:
-        """Say whether rows of these ascending ids may follow."""
-        fits = len(self.ids) + len(ids) <= BLOCK_ROWS
-        return fits and bool(self.ids[-1] < ids[0])
+    def joined(self, other: "Block", form: Form) -> "Block":
+        """
+        Return what is live in this block, and ``other``, as one, by id.
+
+        A vector that is used again is there twice, once marked as gone: never in one
+        block, where an id is looked up.
+        """
+        ids = np.concatenate([self.ids[self.live], other.ids])
+        order = np.argsort(ids)
+        columns = (
+            form.tidy(np.concatenate([mine[self.live], others])[order])
+            for mine, others in zip(self.columns, other.columns, strict=True)
+        )
+        return Block(ids[order], tuple(columns), np.ones(len(ids), dtype=np.bool_))
 
     def without(self, gone: Ids) -> "Block":
         """Return this block with those of ``gone`` that it holds marked."""
@@ -145,17 +155,10 @@ class Shelf:
             return self
         new = Block(ids, self.form.pack(vectors), np.ones(len(ids), dtype=np.bool_))
         last = self.blocks[-1] if self.blocks else None
-        if last is None or not last.has_room_for(ids):
+        # Into the last block, so that small generations do not become as many blocks.
+        if last is None or np.count_nonzero(last.live) + len(ids) > BLOCK_ROWS:
             return replace(self, blocks=(*self.blocks, new))
-        joined = Block(
-            np.concatenate([last.ids, new.ids]),
-            tuple(
-                self.form.tidy(np.concatenate(pair))
-                for pair in zip(last.columns, new.columns, strict=True)
-            ),
-            np.concatenate([last.live, new.live]),
-        )
-        return replace(self, blocks=(*self.blocks[:-1], joined))
+        return replace(self, blocks=(*self.blocks[:-1], last.joined(new, self.form)))
 
     def nearest(
         self, query: Vectors, count: int, fetch: Fetch

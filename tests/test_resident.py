@@ -169,3 +169,19 @@ def test_blocks_are_shared_by_generations(tmp_path: Path) -> None:
     assert all(one is other for one, other in zip(before[:2], after[:2], strict=True))
     assert len(engine._loaded.shelf) == 40_001
     index.store.close()
+
+
+@pytest.mark.parametrize("matrix_bytes", [0, 10**9])
+def test_vectors_used_again_and_again_stay_in_one_block(
+    index: Index, matrix_bytes: int
+) -> None:
+    """Switching back and forth adds no block for every switch, and nothing twice."""
+    engine, query = ResidentVectors(matrix_bytes=matrix_bytes), unit_vector("x")
+    index.put("docs/a.md", *(f"text {number}" for number in range(60)))
+    for number in range(30):
+        index.put("docs/b.md", *(f"branch {number % 2} {n}" for n in range(5)))
+        found = engine.nearest(index.store, index.space, query, 200)
+        exact = DiskVectors().nearest(index.store, index.space, query, 200)
+        assert sorted(i for i, _ in found) == sorted(i for i, _ in exact)
+
+    assert len(engine._loaded.shelf.blocks) == 1
