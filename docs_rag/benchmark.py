@@ -293,7 +293,7 @@ class _Matrix:
 
 def _matrix(store: Store, space: Space) -> _Matrix | None:
     """Read all vectors, where they fit into half of this machine's memory."""
-    count = len(store.live_vector_ids(space.id))
+    count = store.live_vector_count(space.id)
     dimension = space.capacity.dimension
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if not count or 4 * count * dimension > memory // 2:
