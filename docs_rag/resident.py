@@ -256,4 +256,4 @@ def _advanced(held: _Loaded, store: Store, space: Space) -> _Loaded:
 
 
 def _spare_ids(store: Store, space: Space) -> Ids:
-    return np.array(store.spare_vector_ids(space.id), dtype=np.int64)
+    return np.array(store.vector_ids_by_use(space.id, spare=True), dtype=np.int64)

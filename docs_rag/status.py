@@ -41,6 +41,7 @@ def corpus_status(
     """Read the state of an index from one snapshot."""
     skipped = [Skipped(*row) for row in store.meta("skipped", [])]
     state = engine.state(store, space) if space else EngineState(engine.name)
+    told = (*notices, state.notice, *_unfinished(store), *_without_trigrams(store))
     return CorpusStatus(
         corpus=corpus,
         files=store.meta("files", 0),
@@ -58,15 +59,7 @@ def corpus_status(
         verdict=(store.meta("calibration") or {}).get("rates", {}),
         vectors=_vectors(store, space, state),
         traces_dropped=traces_dropped,
-        notices=tuple(
-            filter(
-                None,
-                (
-                    *(*notices, state.notice),
-                    *(*_unfinished(store), *_without_trigrams(store)),
-                ),
-            )
-        ),
+        notices=tuple(filter(None, told)),
     )
 
 

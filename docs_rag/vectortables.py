@@ -70,11 +70,11 @@ class VectorTables(Database):
             *(space_id, keep),
         )
 
-    def live_vector_ids(self, space_id: int) -> list[int]:
-        """Return the ids of the vectors that chunks use, ascending."""
+    def vector_ids_by_use(self, space_id: int, *, spare: bool) -> list[int]:
+        """Return the ids of the vectors that chunks use, or use no more, ascending."""
         rows = self.rows(
-            "SELECT id FROM vectors WHERE space_id = ? AND spare = 0 ORDER BY id",
-            space_id,
+            "SELECT id FROM vectors WHERE space_id = ? AND spare = ? ORDER BY id",
+            *(space_id, spare),
         )
         return [row[0] for row in rows]
 
@@ -108,14 +108,6 @@ class VectorTables(Database):
             "ORDER BY id",
             *(json.dumps(list(ids)), space_id),
         )
-
-    def spare_vector_ids(self, space_id: int) -> list[int]:
-        """Return the ids of the vectors that no chunk uses any more, ascending."""
-        rows = self.rows(
-            "SELECT id FROM vectors WHERE space_id = ? AND spare = 1 ORDER BY id",
-            space_id,
-        )
-        return [row[0] for row in rows]
 
     def vectors(self, ids: Sequence[int]) -> list[bytes]:
         """Return the vectors with these ascending ids, in that order."""

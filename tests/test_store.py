@@ -309,7 +309,7 @@ def test_a_reader_keeps_its_generation(index: Index) -> None:
 
 def spare_texts(index: Index, *texts: str) -> set[str]:
     """Which of ``texts`` have a vector that no chunk uses."""
-    live = set(index.store.live_vector_ids(index.space.id))
+    live = set(index.store.vector_ids_by_use(index.space.id, spare=False))
     known = index.store.vector_ids(index.space.id, map(digest, texts))
     return {text for text in texts if known.get(digest(text), 0) not in live | {0}}
 
@@ -383,7 +383,9 @@ def test_windows_share_a_vector(index: Index) -> None:
         ids[digest("first half")]: [chunks["docs/c.md"]],
         ids[digest("second half")]: [chunks["docs/c.md"]],
     }
-    assert index.store.live_vector_ids(index.space.id) == sorted(ids.values())
+    assert index.store.vector_ids_by_use(index.space.id, spare=False) == sorted(
+        ids.values()
+    )
 
 
 def test_one_chunk_may_use_a_vector_twice(index: Index) -> None:
@@ -435,7 +437,7 @@ def test_spaces_keep_apart(index: Index) -> None:
     assert index.store.space("none") is None
     assert (other.capacity, other.model) == (Capacity(4, 77), "other")
     assert other.id != index.space.id
-    assert index.store.live_vector_ids(other.id) == []
+    assert index.store.vector_ids_by_use(other.id, spare=False) == []
 
     with index.store.transaction():
         index.store.remove_other_spaces(index.space.id)

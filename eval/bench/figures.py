@@ -8,7 +8,7 @@ has a baseline was taken in the same run as that baseline.
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,8 +93,3 @@ def median_seconds(action: Callable[[], object], repeats: int) -> float:
         action()
         times.append(time.perf_counter() - started)
     return statistics.median(times)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that ``share`` of the values do not exceed."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

@@ -18,8 +18,9 @@ from docs_rag.config import Corpus
 from docs_rag.embedding import StubEmbedder
 from docs_rag.errors import DocsRagError
 from docs_rag.indexer import index_corpus
+from docs_rag.metrics import percentile
 from docs_rag.store import Store
-from eval.bench.figures import Bench, Figure, Section, percentile
+from eval.bench.figures import Bench, Figure, Section
 from eval.bench.start import HEADERS, INITIALIZE, ROOT, call, server
 from eval.bench.synthetic import queries, write_markdown
 from eval.bench.throughput import make_corpus
